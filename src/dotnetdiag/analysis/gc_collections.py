@@ -1,13 +1,4 @@
-"""Collections of the garbage collector: why each was, how long it stopped the program and where that went, what it found and left.
-
-A pause is from the beginning of a suspension for the collector to the end of the restart behind it. A collection has the pause in which it
-begins; one in the background has also those behind it that the collector asks for by another reason (*preparation*), until it ends. Where
-several begin in one pause (8 to 10: a young one right behind one in the background) each has it from its own begin to that of the next: no
-time counts twice.
-
-Sizes before are those that the heaps tell of themselves (GC/PerHeapHistory), those after of GC/HeapStats: the heaps of 3.1 tell nothing of
-generations older than the collected. Where a recording has no heaps' history (.NET Core before 3) sizes before are unknown.
-"""
+"""Collections of the garbage collector: why each was, how long it stopped the program and where that went, what it found and left."""
 
 from __future__ import annotations
 
@@ -18,25 +9,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, number, whole
-from dotnetdiag.analysis.condemned import condemned
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_events import (
     BACKGROUND_PHASES,
     GENERATIONS,
-    GLOBAL,
-    HEAP,
-    PER_GENERATION,
-    PER_HEAP,
-    RESTARTED,
     START,
-    STOP,
-    SUSPENDED,
-    SUSPENDING,
-    VALUES,
     GcEvents,
     is_gc,
 )
-from dotnetdiag.analysis.kept_events import Kept, having, words_of
+from dotnetdiag.analysis.gc_process import COMPACT, MARKS, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
+from dotnetdiag.analysis.kept_events import having, words_of
 from dotnetdiag.analysis.method_words import is_named
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -51,18 +33,7 @@ from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_FOR_GC, _PREPARATION = 1, 6
-"""Reasons of suspensions."""
-_BACKGROUND = 1
-"""The type of a collection."""
 _PROMOTED = tuple(f"TotalPromotedSize{place}" for place in range(len(GENERATIONS)))
-_SIZES = tuple(f"GenerationSize{place}" for place in range(len(GENERATIONS)))
-_MARKS, _PLAN, _RELOCATE_OR_SWEEP, _COMPACT = slice(0, 5), 5, 6, 7
-_COMPACTING = 1 << 1
-"""Of GlobalMechanisms."""
-_BELOW_NOTHING = 1 << 31
-"""Of a time in µs of 32 bits: half an hour, which no phase takes."""
-_US = 1000.0
 _REASONS = {
     5: "OutOfSpaceSOH",
     6: "OutOfSpaceLOH",
@@ -149,7 +120,7 @@ class GcFold:
 
     def result(self) -> GcReport:
         """The answer."""
-        by_process = [made for pid in self._pids() if (made := _Process(self._events, pid)).count]
+        by_process = [made for pid in self._pids() if (made := ProcessCollections(self._events, pid)).count]
         columns = _columns(by_process, self._words)
         columns["induced_by"], induced = self._induced(by_process)
         trace = None if self._window is None else self._window.trace
@@ -188,7 +159,7 @@ class GcFold:
             return ()
         return (NO_NAMES,) if asked_by else (NO_STACKS,)
 
-    def _induced(self, processes: Sequence[_Process]) -> tuple[Column, StackProfile]:
+    def _induced(self, processes: Sequence[ProcessCollections]) -> tuple[Column, StackProfile]:
         """Who asked for each collection, of those that a program asks for: the collection begins next."""
         kept = self._events.triggered.kept
         made = self._events.triggered.result(
@@ -210,262 +181,21 @@ class GcFold:
         return pids
 
 
-class _Process:
-    """The collections of one process, in the order of their starts."""
-
-    def __init__(self, events: GcEvents, pid: int) -> None:
-        self.pid = pid
-
-        def own(number: int) -> Kept:
-            return events.kept(number).of_process(pid)
-
-        self.starts = own(START)
-        self.count = len(self.starts)
-        stops, heaps = own(STOP), own(HEAP)
-        suspensions = own(SUSPENDING)
-        reasons = suspensions["Reason"]
-        suspensions = suspensions.of(np.flatnonzero((reasons == _FOR_GC) | (reasons == _PREPARATION)))
-        self.is_background = self.starts["Type"] == _BACKGROUND
-        self.stop_row = _stops(self.starts, stops)
-        """Of each, the row of its stop; -1: none came."""
-        self.stop_ms = _picked(stops.ms, self.stop_row, np.nan)
-        self._pauses(suspensions, own(SUSPENDED), own(RESTARTED))
-        started = np.full(len(stops), -1)
-        started[self.stop_row[self.stop_row >= 0]] = np.flatnonzero(self.stop_row >= 0)
-        self.heap_row = _rows(self.count, started, np.searchsorted(stops.ms, heaps.ms, "right") - 1)
-        self.heaps = heaps
-        self._history(stops, started, own(PER_HEAP), own(GLOBAL))
-        self._allocated(events, pid)
-        self._committed(events, pid)
-        self.phases = {name: self._background_ms(events, *both) for name, both in BACKGROUND_PHASES.items()}
-        """Of those in the background, in ms; NaN where the recording does not tell."""
-
-    def _background_ms(self, events: GcEvents, begin: int, end: int) -> Array:
-        """From the first event of one id within each to the last of another: each heap writes its own."""
-        rows = np.flatnonzero(self.is_background)
-        made = np.full(self.count, np.nan)
-        bounds = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)
-        for event, bound, wider in ((begin, bounds[0], np.minimum), (end, bounds[1], np.maximum)):
-            ms = events.background[event].all().of_process(self.pid).ms
-            of = np.searchsorted(self.starts.ms[rows], ms, "right") - 1
-            fits = (of >= 0) & ~(ms > self.stop_ms[rows][np.maximum(of, 0)]) if len(rows) else of >= 0
-            wider.at(bound, of[fits], ms[fits])
-        told = np.isfinite(bounds[0]) & (bounds[1] >= bounds[0])
-        made[rows[told]] = (bounds[1] - bounds[0])[told]
-        return made
-
-    def _pauses(self, suspensions: Kept, suspended: Kept, restarted: Kept) -> None:
-        begin = suspensions.ms
-        # of the same thread: others (a sampler) stop the program too, and end that while this one waits for its turn
-        end, stopped = _next(restarted, suspensions), _next(suspended, suspensions)
-        stopped[~(stopped <= end)] = np.nan
-        starts = self.starts.ms
-        at = np.searchsorted(begin, starts, "right") - 1
-        at = np.where((at >= 0) & (_picked(end, at, np.nan) >= starts), at, -1)
-        follows, precedes = np.zeros(self.count, np.bool_), np.zeros(self.count, np.bool_)
-        follows[1:] = (at[1:] == at[:-1]) & (at[1:] >= 0)
-        precedes[:-1] = follows[1:]
-        self.pause_start_ms = np.where(follows, starts, _picked(begin, at, np.nan))
-        self.pause_ms = (
-            np.where(precedes, np.append(starts[1:], np.nan), _picked(end, at, np.nan)) - self.pause_start_ms
-        )
-        self.suspend_ms = np.where(follows, 0, _picked(stopped - begin, at, np.nan))
-        background = np.flatnonzero(self.is_background)
-        if not len(background):
-            return
-        # pauses behind the first: those in which no other collection begins
-        loose = np.ones(len(begin), np.bool_)
-        loose[at[at >= 0]] = False
-        loose &= (suspensions["Reason"] == _PREPARATION) & ~np.isnan(end)
-        rows = np.flatnonzero(loose)
-        of = np.searchsorted(self.starts.ms[background], begin[rows], "right") - 1
-        owner = background[np.maximum(of, 0)]
-        fits = (of >= 0) & ~(begin[rows] > self.stop_ms[owner])
-        np.add.at(self.pause_ms, owner[fits], (end - begin)[rows[fits]])
-        np.add.at(self.suspend_ms, owner[fits], np.nan_to_num((stopped - begin)[rows[fits]]))
-
-    def _history(self, stops: Kept, started: Array, per_heap: Kept, overall: Kept) -> None:
-        generations, values = len(GENERATIONS), len(PER_GENERATION)
-        self.generations = np.zeros((self.count, generations, values))
-        self.has_generations = np.zeros(self.count, np.bool_)
-        rows = _owners(self.starts, self.is_background, stops, started, per_heap)
-        known = (rows >= 0) & ~np.isnan(per_heap[VALUES]).any(axis=(1, 2))
-        own, told = rows[known], per_heap[VALUES] if known.all() else per_heap[VALUES][known]
-        if (own[1:] > own[:-1]).all():  # as nearly always: one row for each
-            self.generations[own] = told
-        else:
-            np.add.at(self.generations, own, told)
-        self.has_generations[rows[known]] = True
-        self.per_heap, self.per_heap_row = per_heap, np.full(self.count, -1)
-        self.per_heap_row[rows[rows >= 0][::-1]] = np.flatnonzero(rows >= 0)[::-1]
-        after = PER_GENERATION.index("SizeAfter")
-        for place, name in enumerate(_SIZES):
-            told = self.of_heaps(name)
-            self.generations[:, place, after] = np.where(np.isnan(told), self.generations[:, place, after], told)
-        rows = _owners(self.starts, self.is_background, stops, started, overall)
-        self.overall_row = np.full(self.count, -1)
-        self.overall_row[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
-        self.overall = overall
-
-    def _allocated(self, events: GcEvents, pid: int) -> None:
-        """What came to gen0, large and pinned objects since the collection before. Sizes do not tell it of the first, whose predecessor is not known,
-        nor of one in the background and the one behind it: there it is what allocation ticks tell, where there are any.
-        """
-        has_ticks = any(own == pid for own, _ in events.ticked)
-        places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
-        before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
-        grown = np.zeros_like(before)
-        # one in the background neither collects what is young nor tells how it was when it began
-        own = np.flatnonzero(~self.is_background)
-        grown[own[1:]] = np.maximum(before[own[1:]] - after[own[:-1]], 0)
-        self.allocated = np.where(self.has_generations, grown.sum(axis=1), np.nan)
-        untold = self.is_background.copy()
-        untold[1:] |= self.is_background[:-1]
-        untold[:1] = True
-        if has_ticks:
-            ticked = np.array([events.ticked.get((pid, place), 0) for place in range(self.count)], np.float64)
-            self.allocated = np.where(untold, ticked, self.allocated)
-        else:
-            self.allocated[:1] = np.nan
-
-    def _committed(self, events: GcEvents, pid: int) -> None:
-        """What was committed at the end of each, as the last that was told until then."""
-        kept, total = events.committed
-        rows = np.flatnonzero(kept.pid == pid)
-        at = np.searchsorted(kept.ms[rows], self.stop_ms, "right") - 1
-        told = (at >= 0) & (_picked(kept.ms[rows], at, -np.inf) >= self.starts.ms)
-        self.committed = np.where(told, _picked(total[rows].astype(np.float64), at, np.nan), np.nan)
-
-    @property
-    def condemned(self) -> list[str | None]:
-        """Why each is of its generation, in words; None where nothing tells."""
-        rows = self.overall_row
-        own = [_picked(self.overall[f"CondemnReasons{one}"], rows, -1).astype(np.int64) for one in (0, 1)]
-        local = [
-            _picked(self.per_heap[f"CondemnReasons{one}"], self.per_heap_row, -1).astype(np.int64) for one in (0, 1)
-        ]
-        reasons, conditions = (np.maximum(a, 0) | np.maximum(b, 0) for a, b in zip(own, local, strict=True))
-        known = (own[0] >= 0) | (local[0] >= 0)
-        kinds, which = np.unique(np.stack([known, reasons, conditions]), axis=1, return_inverse=True)
-        words = [condemned(one, other) if is_known else None for is_known, one, other in kinds.T.tolist()]
-        return [words[one] for one in which.reshape(-1).tolist()]
-
-    def _objects(self, when: str) -> Array:
-        """Bytes of objects: without what is free between them."""
-        size, listed, between = (
-            self.generations[:, :, PER_GENERATION.index(f"{name}{when}")] for name in ("Size", "FreeList", "FreeObj")
-        )
-        return np.asarray(size - listed - between)
-
-    def generation(self, place: int, name: str) -> Array:
-        """A value of one generation, NaN where the heaps have told nothing."""
-        values = self.generations[:, place, PER_GENERATION.index(name)]
-        return np.asarray(np.where(self.has_generations, values, np.nan))
-
-    def of_heaps(self, name: str) -> Array:
-        """A field of GC/HeapStats."""
-        values = _picked(self.heaps[name].astype(np.float64), self.heap_row, np.nan)
-        return np.where(values < 0, np.nan, values)
-
-    def summed(self, names: Sequence[str]) -> Array:
-        """Several fields of GC/HeapStats."""
-        known: Array = np.nansum([self.of_heaps(name) for name in names], axis=0)
-        return np.where(self.heap_row >= 0, known, np.nan)
-
-    def of_all(self, name: str) -> Array:
-        """A field of GC/GlobalHeapHistory."""
-        values = _picked(self.overall[name].astype(np.float64), self.overall_row, np.nan)
-        return np.where(values < 0, np.nan, values)
-
-    def phase_ms(self, phase: int | slice) -> Array:
-        """What a phase took; NaN where .NET 8 has what is below nothing, written without a sign."""
-        times = self.overall[VALUES][:, phase, 0]
-        times = np.where(times >= _BELOW_NOTHING, np.nan, times)
-        times = times.sum(axis=1) if times.ndim > 1 else times
-        return _picked(times, self.overall_row, np.nan) / _US
-
-
-def _stops(starts: Kept, stops: Kept) -> Array:
-    """Of each start the row of the first stop behind it with its number; -1 where there is none."""
-    order = np.lexsort((stops.ms, stops["Count"]))
-    numbers, times = stops["Count"][order], stops.ms[order]
-    first = np.searchsorted(numbers, starts["Count"], "left")
-    last = np.searchsorted(numbers, starts["Count"], "right")
-    made = np.full(len(starts), -1)
-    for row in range(len(starts)) if (last - first > 1).any() else ():
-        # a number that comes more than once: the runtime began anew under the same process id
-        place = first[row] + int(np.searchsorted(times[first[row] : last[row]], starts.ms[row]))
-        made[row] = order[place] if place < last[row] else -1
-    if (last - first > 1).any():
-        return made
-    there = (last > first) & (_picked(times, np.where(last > first, first, -1), -np.inf) >= starts.ms)
-    made[there] = order[first[there]]
-    return made
-
-
-def _owners(starts: Kept, is_background: Array, stops: Kept, started: Array, events: Kept) -> Array:
-    """The collections that histories are of. They come before the next stop, which another thread may have written where there are several heaps;
-    those of the threads of the background come before or behind it, and there is one in the background at a time. -1 where none is found.
-    """
-    made = np.full(len(events), -1)
-    in_background = (started >= 0) & is_background[np.maximum(started, 0)]
-    # on a busy machine the thread that asks for one in the background ends it itself now and then (8 to 10)
-    threads = distinct(stops.tid[in_background])
-    threads = threads[~np.isin(threads, stops.tid[~in_background])]
-    apart = np.isin(events.tid, threads)
-    rows, own = np.flatnonzero(~apart), np.flatnonzero(~np.isin(stops.tid, threads))
-    at = np.searchsorted(stops.ms[own], events.ms[rows], "left")
-    there = at < len(own)
-    made[rows[there]] = started[own[at[there]]]
-    rows, own = np.flatnonzero(apart), np.flatnonzero(is_background)
-    at = np.searchsorted(starts.ms[own], events.ms[rows], "right") - 1
-    there = at >= 0
-    made[rows[there]] = own[at[there]]
-    return made
-
-
-def _rows(count: int, started: Array, stop: Array) -> Array:
-    """Of each collection, the last event that belongs to its stop."""
-    made = np.full(count, -1)
-    for row, of in enumerate(stop.tolist()):
-        if of >= 0 and started[of] >= 0 and made[started[of]] < 0:
-            made[started[of]] = row
-    return made
-
-
-def _next(events: Kept, since: Kept) -> Array:
-    """When the first event of the same thread came behind each of ``since``; NaN where none did, or another of ``since`` before it."""
-    made = np.full(len(since), np.nan)
-    for tid in distinct(since.tid).tolist():
-        rows = np.flatnonzero(since.tid == tid)
-        times = events.ms[events.tid == tid]
-        first = np.append(times, np.nan)[np.searchsorted(times, since.ms[rows], "left")]
-        made[rows] = np.where(first <= np.append(since.ms[rows][1:], np.inf), first, np.nan)
-    return made
-
-
-def _picked(values: Array, rows: Array, missing: float) -> Array:
-    """Values by rows; ``missing`` where the row is -1."""
-    if not len(values):
-        return np.full(len(rows), missing)
-    return np.where(rows >= 0, values[rows], missing)
-
-
-_FIGURES: Mapping[str, Callable[[_Process], Array]] = {
+_FIGURES: Mapping[str, Callable[[ProcessCollections], Array]] = {
     "start_ms": lambda one: one.starts.ms,
     "duration_ms": lambda one: one.stop_ms - one.starts.ms,
     "pause_start_ms": lambda one: one.pause_start_ms,
     "pause_ms": lambda one: one.pause_ms,
     "suspend_ms": lambda one: one.suspend_ms,
-    "mark_ms": lambda one: one.phase_ms(_MARKS),
-    "plan_ms": lambda one: one.phase_ms(_PLAN),
-    "relocate_ms": lambda one: _if(one, one.phase_ms(_RELOCATE_OR_SWEEP), compacting=True),
-    "compact_ms": lambda one: _if(one, one.phase_ms(_COMPACT), compacting=True),
-    "sweep_ms": lambda one: _if(one, one.phase_ms(_RELOCATE_OR_SWEEP), compacting=False),
+    "mark_ms": lambda one: one.phase_ms(MARKS),
+    "plan_ms": lambda one: one.phase_ms(PLAN),
+    "relocate_ms": lambda one: one.where(one.phase_ms(RELOCATE_OR_SWEEP), compacting=True),
+    "compact_ms": lambda one: one.where(one.phase_ms(COMPACT), compacting=True),
+    "sweep_ms": lambda one: one.where(one.phase_ms(RELOCATE_OR_SWEEP), compacting=False),
 } | {f"{name}_ms": lambda one, name=name: one.phases[name] for name in BACKGROUND_PHASES}
-_COUNTS: Mapping[str, Callable[[_Process], Array]] = {
-    "before_bytes": lambda one: _total(one, "SizeBefore"),
-    "after_bytes": lambda one: _total(one, "SizeAfter", one.has_generations | (one.heap_row >= 0)),
+_COUNTS: Mapping[str, Callable[[ProcessCollections], Array]] = {
+    "before_bytes": lambda one: one.total("SizeBefore"),
+    "after_bytes": lambda one: one.total("SizeAfter", one.has_generations | (one.heap_row >= 0)),
     "promoted_bytes": lambda one: one.summed(_PROMOTED),
     "allocated_bytes": lambda one: one.allocated,
     "committed_bytes": lambda one: one.committed,
@@ -489,22 +219,10 @@ _COUNTS: Mapping[str, Callable[[_Process], Array]] = {
 }
 
 
-def _if(one: _Process, values: Array, *, compacting: bool) -> Array:
-    mechanisms = one.of_all("GlobalMechanisms")
-    is_compacting = (np.nan_to_num(mechanisms).astype(np.int64) & _COMPACTING) > 0
-    return np.where(np.isnan(mechanisms) | (is_compacting != compacting), np.nan, values)
-
-
-def _total(one: _Process, name: str, known: Array | None = None) -> Array:
-    return np.where(
-        one.has_generations if known is None else known,
-        one.generations[:, :, PER_GENERATION.index(name)].sum(axis=1),
-        np.nan,
-    )
-
-
-def _columns(processes: Sequence[_Process], words: Mapping[str, Callable[[int], str] | None]) -> dict[str, Column]:
-    def joined(make: Callable[[_Process], Array]) -> Array:
+def _columns(
+    processes: Sequence[ProcessCollections], words: Mapping[str, Callable[[int], str] | None]
+) -> dict[str, Column]:
+    def joined(make: Callable[[ProcessCollections], Array]) -> Array:
         return np.concatenate([make(one) for one in processes]) if processes else np.zeros(0)
 
     def named(field: str, own: Mapping[int, str]) -> Column:
@@ -518,7 +236,7 @@ def _columns(processes: Sequence[_Process], words: Mapping[str, Callable[[int], 
         "generation": whole(joined(lambda one: one.starts["Depth"])),
         "reason": named("Reason", _REASONS),
         "type": named("Type", {}),
-        "condemned": Text.from_pylist([text for one in processes for text in one.condemned]),
+        "condemned": concat([Text.from_pylist([]), *(one.condemned for one in processes)]),
     }
     for name, make in _FIGURES.items():
         values = joined(make)
@@ -528,8 +246,8 @@ def _columns(processes: Sequence[_Process], words: Mapping[str, Callable[[int], 
     return columns
 
 
-def _totals(processes: Sequence[_Process], seconds: float | None) -> GcTotals:
-    def joined(make: Callable[[_Process], Array]) -> Array:
+def _totals(processes: Sequence[ProcessCollections], seconds: float | None) -> GcTotals:
+    def joined(make: Callable[[ProcessCollections], Array]) -> Array:
         made = np.concatenate([make(one) for one in processes]) if processes else np.zeros(0)
         return made[~np.isnan(made.astype(np.float64))]
 

@@ -1,0 +1,305 @@
+"""The collections of one process: which events belong to which, and what these tell.
+
+A pause is from the beginning of a suspension for the collector to the end of the restart behind it. A collection has the pause in which it
+begins; one in the background has also those behind it that the collector asks for by another reason (*preparation*), until it ends. Where
+several begin in one pause (8 to 10: a young one right behind one in the background) each has it from its own begin to that of the next: no
+time counts twice.
+
+Sizes before are those that the heaps tell of themselves (GC/PerHeapHistory), those after of GC/HeapStats: the heaps of 3.1 tell nothing of
+generations older than the collected. Where a recording has no heaps' history (.NET Core before 3) sizes before are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.answers import texts
+from dotnetdiag.analysis.condemned import condemned
+from dotnetdiag.analysis.gc_events import (
+    BACKGROUND_PHASES,
+    GENERATIONS,
+    GLOBAL,
+    HEAP,
+    PER_GENERATION,
+    PER_HEAP,
+    RESTARTED,
+    START,
+    STOP,
+    SUSPENDED,
+    SUSPENDING,
+    VALUES,
+    GcEvents,
+)
+from dotnetdiag.analysis.kept_events import Kept
+from dotnetdiag.events.columns import Coded
+from dotnetdiag.trace.distinct import distinct
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_FOR_GC, _PREPARATION = 1, 6
+"""Reasons of suspensions."""
+_BACKGROUND = 1
+"""The type of a collection."""
+_SIZES = tuple(f"GenerationSize{place}" for place in range(len(GENERATIONS)))
+MARKS, PLAN, RELOCATE_OR_SWEEP, COMPACT = slice(0, 5), 5, 6, 7
+"""Phases of GC/GlobalHeapHistory."""
+_COMPACTING = 1 << 1
+"""Of GlobalMechanisms."""
+_BELOW_NOTHING = 1 << 31
+"""Of a time in µs of 32 bits: half an hour, which no phase takes."""
+_US = 1000.0
+
+
+class ProcessCollections:
+    """The collections of one process, in the order of their starts."""
+
+    def __init__(self, events: GcEvents, pid: int) -> None:
+        self.pid = pid
+
+        def own(number: int) -> Kept:
+            return events.kept(number).of_process(pid)
+
+        self.starts = own(START)
+        self.count = len(self.starts)
+        stops, heaps = own(STOP), own(HEAP)
+        suspensions = own(SUSPENDING)
+        reasons = suspensions["Reason"]
+        suspensions = suspensions.of(np.flatnonzero((reasons == _FOR_GC) | (reasons == _PREPARATION)))
+        self.is_background = self.starts["Type"] == _BACKGROUND
+        self.stop_row = _stops(self.starts, stops)
+        """Of each, the row of its stop; -1: none came."""
+        self.stop_ms = _picked(stops.ms, self.stop_row, np.nan)
+        self._pauses(suspensions, own(SUSPENDED), own(RESTARTED))
+        started = np.full(len(stops), -1)
+        started[self.stop_row[self.stop_row >= 0]] = np.flatnonzero(self.stop_row >= 0)
+        self.heap_row = _rows(self.count, started, np.searchsorted(stops.ms, heaps.ms, "right") - 1)
+        self.heaps = heaps
+        self._history(stops, started, own(PER_HEAP), own(GLOBAL))
+        self._allocated(events, pid)
+        self._committed(events, pid)
+        self.phases = {name: self._background_ms(events, *both) for name, both in BACKGROUND_PHASES.items()}
+        """Of those in the background, in ms; NaN where the recording does not tell."""
+
+    def _background_ms(self, events: GcEvents, begin: int, end: int) -> Array:
+        """From the first event of one id within each to the last of another: each heap writes its own."""
+        rows = np.flatnonzero(self.is_background)
+        made = np.full(self.count, np.nan)
+        bounds = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)
+        for event, bound, wider in ((begin, bounds[0], np.minimum), (end, bounds[1], np.maximum)):
+            ms = events.background[event].all().of_process(self.pid).ms
+            of = np.searchsorted(self.starts.ms[rows], ms, "right") - 1
+            fits = (of >= 0) & ~(ms > self.stop_ms[rows][np.maximum(of, 0)]) if len(rows) else of >= 0
+            wider.at(bound, of[fits], ms[fits])
+        told = np.isfinite(bounds[0]) & (bounds[1] >= bounds[0])
+        made[rows[told]] = (bounds[1] - bounds[0])[told]
+        return made
+
+    def _pauses(self, suspensions: Kept, suspended: Kept, restarted: Kept) -> None:
+        begin = suspensions.ms
+        # of the same thread: others (a sampler) stop the program too, and end that while this one waits for its turn
+        end, stopped = _next(restarted, suspensions), _next(suspended, suspensions)
+        stopped[~(stopped <= end)] = np.nan
+        starts = self.starts.ms
+        at = np.searchsorted(begin, starts, "right") - 1
+        at = np.where((at >= 0) & (_picked(end, at, np.nan) >= starts), at, -1)
+        follows, precedes = np.zeros(self.count, np.bool_), np.zeros(self.count, np.bool_)
+        follows[1:] = (at[1:] == at[:-1]) & (at[1:] >= 0)
+        precedes[:-1] = follows[1:]
+        self.pause_start_ms = np.where(follows, starts, _picked(begin, at, np.nan))
+        self.pause_ms = (
+            np.where(precedes, np.append(starts[1:], np.nan), _picked(end, at, np.nan)) - self.pause_start_ms
+        )
+        self.suspend_ms = np.where(follows, 0, _picked(stopped - begin, at, np.nan))
+        background = np.flatnonzero(self.is_background)
+        if not len(background):
+            return
+        # pauses behind the first: those in which no other collection begins
+        loose = np.ones(len(begin), np.bool_)
+        loose[at[at >= 0]] = False
+        loose &= (suspensions["Reason"] == _PREPARATION) & ~np.isnan(end)
+        rows = np.flatnonzero(loose)
+        of = np.searchsorted(self.starts.ms[background], begin[rows], "right") - 1
+        owner = background[np.maximum(of, 0)]
+        fits = (of >= 0) & ~(begin[rows] > self.stop_ms[owner])
+        np.add.at(self.pause_ms, owner[fits], (end - begin)[rows[fits]])
+        np.add.at(self.suspend_ms, owner[fits], np.nan_to_num((stopped - begin)[rows[fits]]))
+
+    def _history(self, stops: Kept, started: Array, per_heap: Kept, overall: Kept) -> None:
+        generations, values = len(GENERATIONS), len(PER_GENERATION)
+        self.generations = np.zeros((self.count, generations, values))
+        self.has_generations = np.zeros(self.count, np.bool_)
+        rows = _owners(self.starts, self.is_background, stops, started, per_heap)
+        known = (rows >= 0) & ~np.isnan(per_heap[VALUES]).any(axis=(1, 2))
+        own, told = rows[known], per_heap[VALUES] if known.all() else per_heap[VALUES][known]
+        if (own[1:] > own[:-1]).all():  # as nearly always: one row for each
+            self.generations[own] = told
+        else:
+            np.add.at(self.generations, own, told)
+        self.has_generations[rows[known]] = True
+        self.per_heap, self.per_heap_row = per_heap, np.full(self.count, -1)
+        self.per_heap_row[rows[rows >= 0][::-1]] = np.flatnonzero(rows >= 0)[::-1]
+        after = PER_GENERATION.index("SizeAfter")
+        for place, name in enumerate(_SIZES):
+            told = self.of_heaps(name)
+            self.generations[:, place, after] = np.where(np.isnan(told), self.generations[:, place, after], told)
+        rows = _owners(self.starts, self.is_background, stops, started, overall)
+        self.overall_row = np.full(self.count, -1)
+        self.overall_row[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
+        self.overall = overall
+
+    def _allocated(self, events: GcEvents, pid: int) -> None:
+        """What came to gen0, large and pinned objects since the collection before. Sizes do not tell it of the first, whose predecessor is not known,
+        nor of one in the background and the one behind it: there it is what allocation ticks tell, where there are any.
+        """
+        has_ticks = any(own == pid for own, _ in events.ticked)
+        places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
+        before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
+        grown = np.zeros_like(before)
+        # one in the background neither collects what is young nor tells how it was when it began
+        own = np.flatnonzero(~self.is_background)
+        grown[own[1:]] = np.maximum(before[own[1:]] - after[own[:-1]], 0)
+        self.allocated = np.where(self.has_generations, grown.sum(axis=1), np.nan)
+        untold = self.is_background.copy()
+        untold[1:] |= self.is_background[:-1]
+        untold[:1] = True
+        if has_ticks:
+            ticked = np.array([events.ticked.get((pid, place), 0) for place in range(self.count)], np.float64)
+            self.allocated = np.where(untold, ticked, self.allocated)
+        else:
+            self.allocated[:1] = np.nan
+
+    def _committed(self, events: GcEvents, pid: int) -> None:
+        """What was committed at the end of each, as the last that was told until then."""
+        kept, total = events.committed
+        rows = np.flatnonzero(kept.pid == pid)
+        at = np.searchsorted(kept.ms[rows], self.stop_ms, "right") - 1
+        told = (at >= 0) & (_picked(kept.ms[rows], at, -np.inf) >= self.starts.ms)
+        self.committed = np.where(told, _picked(total[rows].astype(np.float64), at, np.nan), np.nan)
+
+    @property
+    def condemned(self) -> Coded:
+        """Why each is of its generation, in words; None where nothing tells."""
+        rows = self.overall_row
+        own = [_picked(self.overall[f"CondemnReasons{one}"], rows, -1).astype(np.int64) for one in (0, 1)]
+        local = [
+            _picked(self.per_heap[f"CondemnReasons{one}"], self.per_heap_row, -1).astype(np.int64) for one in (0, 1)
+        ]
+        reasons, conditions = (np.maximum(a, 0) | np.maximum(b, 0) for a, b in zip(own, local, strict=True))
+        known = (own[0] >= 0) | (local[0] >= 0)
+        kinds, which = np.unique(np.stack([known, reasons, conditions]), axis=1, return_inverse=True)
+        words = [condemned(one, other) for _, one, other in kinds.T.tolist()]
+        return texts(words, np.where(known, which.reshape(-1), -1))
+
+    def _objects(self, when: str) -> Array:
+        """Bytes of objects: without what is free between them."""
+        size, listed, between = (
+            self.generations[:, :, PER_GENERATION.index(f"{name}{when}")] for name in ("Size", "FreeList", "FreeObj")
+        )
+        return np.asarray(size - listed - between)
+
+    def generation(self, place: int, name: str) -> Array:
+        """A value of one generation, NaN where the heaps have told nothing."""
+        values = self.generations[:, place, PER_GENERATION.index(name)]
+        return np.asarray(np.where(self.has_generations, values, np.nan))
+
+    def of_heaps(self, name: str) -> Array:
+        """A field of GC/HeapStats."""
+        values = _picked(self.heaps[name].astype(np.float64), self.heap_row, np.nan)
+        return np.where(values < 0, np.nan, values)
+
+    def summed(self, names: Sequence[str]) -> Array:
+        """Several fields of GC/HeapStats."""
+        known: Array = np.nansum([self.of_heaps(name) for name in names], axis=0)
+        return np.where(self.heap_row >= 0, known, np.nan)
+
+    def of_all(self, name: str) -> Array:
+        """A field of GC/GlobalHeapHistory."""
+        values = _picked(self.overall[name].astype(np.float64), self.overall_row, np.nan)
+        return np.where(values < 0, np.nan, values)
+
+    def total(self, name: str, known: Array | None = None) -> Array:
+        """A value of all generations together, NaN where it is not ``known``: as a rule, where the heaps have told nothing."""
+        values = self.generations[:, :, PER_GENERATION.index(name)].sum(axis=1)
+        return np.where(self.has_generations if known is None else known, values, np.nan)
+
+    def where(self, values: Array, *, compacting: bool) -> Array:
+        """Of collections that compact, or of those that sweep; NaN of the others."""
+        mechanisms = self.of_all("GlobalMechanisms")
+        is_compacting = (np.nan_to_num(mechanisms).astype(np.int64) & _COMPACTING) > 0
+        return np.where(np.isnan(mechanisms) | (is_compacting != compacting), np.nan, values)
+
+    def phase_ms(self, phase: int | slice) -> Array:
+        """What a phase took; NaN where .NET 8 has what is below nothing, written without a sign."""
+        times = self.overall[VALUES][:, phase, 0]
+        times = np.where(times >= _BELOW_NOTHING, np.nan, times)
+        times = times.sum(axis=1) if times.ndim > 1 else times
+        return _picked(times, self.overall_row, np.nan) / _US
+
+
+def _stops(starts: Kept, stops: Kept) -> Array:
+    """Of each start the row of the first stop behind it with its number; -1 where there is none."""
+    order = np.lexsort((stops.ms, stops["Count"]))
+    numbers, times = stops["Count"][order], stops.ms[order]
+    first = np.searchsorted(numbers, starts["Count"], "left")
+    last = np.searchsorted(numbers, starts["Count"], "right")
+    made = np.full(len(starts), -1)
+    for row in range(len(starts)) if (last - first > 1).any() else ():
+        # a number that comes more than once: the runtime began anew under the same process id
+        place = first[row] + int(np.searchsorted(times[first[row] : last[row]], starts.ms[row]))
+        made[row] = order[place] if place < last[row] else -1
+    if (last - first > 1).any():
+        return made
+    there = (last > first) & (_picked(times, np.where(last > first, first, -1), -np.inf) >= starts.ms)
+    made[there] = order[first[there]]
+    return made
+
+
+def _owners(starts: Kept, is_background: Array, stops: Kept, started: Array, events: Kept) -> Array:
+    """The collections that histories are of. They come before the next stop, which another thread may have written where there are several heaps;
+    those of the threads of the background come before or behind it, and there is one in the background at a time. -1 where none is found.
+    """
+    made = np.full(len(events), -1)
+    in_background = (started >= 0) & is_background[np.maximum(started, 0)]
+    # on a busy machine the thread that asks for one in the background ends it itself now and then (8 to 10)
+    threads = distinct(stops.tid[in_background])
+    threads = threads[~np.isin(threads, stops.tid[~in_background])]
+    apart = np.isin(events.tid, threads)
+    rows, own = np.flatnonzero(~apart), np.flatnonzero(~np.isin(stops.tid, threads))
+    at = np.searchsorted(stops.ms[own], events.ms[rows], "left")
+    there = at < len(own)
+    made[rows[there]] = started[own[at[there]]]
+    rows, own = np.flatnonzero(apart), np.flatnonzero(is_background)
+    at = np.searchsorted(starts.ms[own], events.ms[rows], "right") - 1
+    there = at >= 0
+    made[rows[there]] = own[at[there]]
+    return made
+
+
+def _rows(count: int, started: Array, stop: Array) -> Array:
+    """Of each collection, the last event that belongs to its stop."""
+    made = np.full(count, -1)
+    for row, of in enumerate(stop.tolist()):
+        if of >= 0 and started[of] >= 0 and made[started[of]] < 0:
+            made[started[of]] = row
+    return made
+
+
+def _next(events: Kept, since: Kept) -> Array:
+    """When the first event of the same thread came behind each of ``since``; NaN where none did, or another of ``since`` before it."""
+    made = np.full(len(since), np.nan)
+    for tid in distinct(since.tid).tolist():
+        rows = np.flatnonzero(since.tid == tid)
+        times = events.ms[events.tid == tid]
+        first = np.append(times, np.nan)[np.searchsorted(times, since.ms[rows], "left")]
+        made[rows] = np.where(first <= np.append(since.ms[rows][1:], np.inf), first, np.nan)
+    return made
+
+
+def _picked(values: Array, rows: Array, missing: float) -> Array:
+    """Values by rows; ``missing`` where the row is -1."""
+    if not len(values):
+        return np.full(len(rows), missing)
+    return np.where(rows >= 0, values[rows], missing)
