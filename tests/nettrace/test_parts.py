@@ -197,13 +197,12 @@ def test_a_stream_that_is_cut_anywhere_gives_what_was_whole_and_says_that_it_has
 def test_one_wrong_byte_is_an_error_of_ours_or_is_in_a_part_as_it_was(version: int) -> None:
     data = lossy(version)
     for at in range(len(data)):
-        for value in (0, 0xFF):
-            try:
-                made = divided(data[:at] + bytes([value]) + data[at + 1 :])
-            except (FormatError, UsageError):
-                continue
-            for file in made.files:
-                read(file.getvalue())
+        try:
+            made = divided(data[:at] + bytes([(0, 0xFF)[at % 2]]) + data[at + 1 :])
+        except (FormatError, UsageError):
+            continue
+        for file in made.files:
+            read(file.getvalue())
 
 
 def test_netperf_has_nowhere_to_be_divided() -> None:
