@@ -121,6 +121,12 @@ def test_an_answer_is_what_json_makes_of_all_rows(table: Table, ascii_only: bool
     json.loads(text)
 
 
+@given(tables())
+def test_the_forms_of_json_are_those_of_to_json(table: Table) -> None:
+    made = json_rows.in_json_forms(table).to_pylist()
+    assert dumped(made, ascii_only=True) == dumped(table.to_json(), ascii_only=True)
+
+
 @given(tables(), st.integers(1, 5))
 def test_lines_are_those_of_single_values(table: Table, piece: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -17,11 +17,11 @@ from dotnetdiag.events import json_texts as made
 from dotnetdiag.events.columns import Coded, Enumerated
 from dotnetdiag.events.json_texts import ASCII, CLEAN, READABLE, Cells, Quoting
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.table.texts import value_texts
+from dotnetdiag.table.table import Table, is_json
+from dotnetdiag.table.texts import json_values, time_texts, value_texts
 
 if TYPE_CHECKING:
     from dotnetdiag.table.html import Tabular
-    from dotnetdiag.table.table import Table
 
 Given: TypeAlias = Column | Sequence[Any]
 Part: TypeAlias = Callable[[int, int], Cells]
@@ -68,6 +68,26 @@ def answer(table: Table, text_of: Callable[[Any], str], *, ascii_only: bool, mar
         yield before + str(piece[:-1].data, "utf-8")
         before = ","
     yield f"{line}]"
+
+
+def in_json_forms(table: Table) -> Table:
+    """The table whose ``to_pylist`` is the ``to_json`` of this one."""
+    return Table({name: _in_json_forms(table, name) for name in table.columns})
+
+
+def _in_json_forms(table: Table, name: str) -> Given:
+    given = table._given(name)
+    if given is not None and is_json(given):
+        return given
+    column = table[name]
+    if isinstance(column, Scalar) and column.kind == Kind.TIMESTAMP:
+        return Text.from_pylist(time_texts(column))
+    if isinstance(column, Bytes):
+        return Text.from_pylist(json_values(column))
+    is_plain = isinstance(column, Text) or (
+        isinstance(column, Scalar) and (column.values.dtype.kind != "f" or bool(np.isfinite(column.values).all()))
+    )
+    return column if is_plain else json_values(column)
 
 
 def lines(table: Tabular, end: bytes) -> Iterator[bytes]:
