@@ -24,6 +24,8 @@ LONGEST_NUMBER = 25
 """Bytes of a number, at most."""
 _PLAIN_LIMIT = 1e15
 """Whole floats below it may stand without a fraction."""
+_NULL = np.frombuffer(b"null", np.uint8)
+_NO_TIME = -(1 << 63)
 _CELLS_SIZE = 32
 _SLACK = 16
 
@@ -112,6 +114,46 @@ def _float_text(value: float, *, plain: bool) -> str:
         return ('"NaN"' if value != value else '"Infinity"' if value > 0 else '"-Infinity"') if plain else "null"
     text = repr(value)
     return text[:-2] if plain and text[-2:] == ".0" and abs(value) < _PLAIN_LIMIT else text
+
+
+def times(values: Array, valid: Array | None = None, *, decimals: int = 9) -> Cells:
+    """ns since 1970 as ISO 8601, in quotes, with so many decimals (cut off) and ``Z``. Raises ValueError for NaT."""
+    if (values == _NO_TIME).any():
+        raise ValueError("no time")
+    texts = np.datetime_as_string(np.ascontiguousarray(values, np.int64).view("datetime64[ns]"), unit="ns").astype(
+        "S29"
+    )
+    made = np.empty((len(texts), decimals + 23), np.uint8)
+    made[:, 1:-2] = texts.view(np.uint8).reshape(len(texts), 29)[:, : 20 + decimals]
+    made[:, [0, -2, -1]] = [*b'"Z"']
+    ends = np.arange(1, len(made) + 1, dtype=np.int64) * made.shape[1]
+    return masked((ends - made.shape[1], ends, made.reshape(-1)), valid)
+
+
+def masked(cells: Cells, valid: Array | None) -> Cells:
+    """The same, ``null`` where they are not valid."""
+    if valid is None or valid.all():
+        return cells
+    starts, ends, pool = cells
+    return (
+        np.where(valid, starts, len(pool)),
+        np.where(valid, ends, len(pool) + len(_NULL)),
+        np.concatenate([pool, _NULL]),
+    )
+
+
+def taken(cells: Cells, rows: Array) -> Cells:
+    """Those of some rows."""
+    return cells[0][rows], cells[1][rows], cells[2]
+
+
+def sizes(columns: Sequence[Cells], words: Sequence[bytes], rows: int) -> Array:
+    """Bytes of each row that :func:`woven` makes."""
+    made = np.full(rows, sum(map(len, words)), np.int64)
+    for starts, ends, _ in columns:
+        made += ends
+        made -= starts
+    return made
 
 
 def truths(values: Array, valid: Array | None = None) -> Cells:

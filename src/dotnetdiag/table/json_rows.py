@@ -30,7 +30,7 @@ Part: TypeAlias = Callable[[int, int], Cells]
 PIECE_CELLS, PIECE_BYTES, PIECE_ROWS = 1 << 17, 1 << 22, 1 << 13
 """What is woven at once has so many cells at most, about so many bytes of texts, and so many rows."""
 _AS_TEXT = frozenset({Kind.CHAR, Kind.CHAR8, Kind.GUID, Kind.DECIMAL})
-_NULL = np.frombuffer(b"null", np.uint8)
+_NO_TIME = -(1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +93,25 @@ def _in_json_forms(table: Table, name: str) -> Given:
 def lines(table: Tabular, end: bytes) -> Iterator[bytes]:
     """An object for each row on a line, which ``end`` follows; some rows at a time."""
     words_of = READABLE.text
-    form = _Form(READABLE, True, _is_plain, lambda column: list(map(str, value_texts(column))), False)
     for piece in table.pieces():
         if len(piece):
             words = _words("{", [f"{words_of(name)}: " for name in piece.columns], ", ", "}" + end.decode())
-            for some in _woven(piece, [piece[name] for name in piece.columns], form, words):
+            for some in _woven(piece, [piece[name] for name in piece.columns], _LINES, words):
                 yield some.tobytes()
 
 
-def _is_plain(column: Scalar) -> bool:
-    return column.kind not in (Kind.DATETIME, Kind.TIMESTAMP)
+def cells_of(column: Column) -> Cells:
+    """The values of a column as :func:`lines` has them."""
+    return _part(column, _LINES)(0, len(column))
+
+
+_LINES = _Form(
+    quoting=READABLE,
+    plain=True,
+    is_number=lambda column: column.kind not in (Kind.DATETIME, Kind.TIMESTAMP),
+    others=lambda column: list(map(str, value_texts(column))),
+    quotes_bytes=False,
+)
 
 
 def _given(table: Table, name: str) -> Given:
@@ -158,6 +167,8 @@ def _scalar(column: Scalar, form: _Form) -> Part:
     """Numbers, truths, and what shows as a text."""
     values, valid = column.values, column.valid
     kind, size = values.dtype.kind, values.dtype.itemsize
+    if column.kind == Kind.TIMESTAMP and not form.is_number(column) and not (values == _NO_TIME).any():
+        return lambda first, last: made.times(values[first:last], _cut(valid, first, last))
     if column.kind in _AS_TEXT:
         return lambda first, last: _quoted(column[first:last].to_pylist(), form)
     if kind == "b":
@@ -187,13 +198,8 @@ def _coded(column: Coded, form: _Form) -> Part:
     if len(known) > len(which):
         used, which = np.unique(which, return_inverse=True)
         known = known.take(used)
-    starts, ends, pool = made.texts(known.offsets, known.data, known.valid, form.quoting)
-    if valid is None:
-        return lambda first, last: (starts[which[first:last]], ends[which[first:last]], pool)
-    null, pool = len(pool), np.concatenate([pool, _NULL])
-    starts, ends = np.append(starts, null), np.append(ends, null + len(_NULL))
-    which = np.where(valid, which, len(starts) - 1)
-    return lambda first, last: (starts[which[first:last]], ends[which[first:last]], pool)
+    cells = made.texts(known.offsets, known.data, known.valid, form.quoting)
+    return lambda first, last: made.masked(made.taken(cells, which[first:last]), _cut(valid, first, last))
 
 
 def _of_texts(texts: Sequence[str]) -> Cells:
