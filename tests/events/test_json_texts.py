@@ -69,6 +69,28 @@ def test_whole_numbers_of_any_type(dtype: str, data: st.DataObject) -> None:
     assert texts_of(json_texts.whole_numbers(values, valid)) == encoded(expected)
 
 
+@given(
+    st.lists(st.integers(1 - (1 << 63), (1 << 63) - 1) | st.integers(-(10**10), 10**10), max_size=9), st.integers(1, 9)
+)
+def test_times_are_written_as_numpy_has_them(values: list[int], decimals: int) -> None:
+    column = np.array(values, np.int64)
+    texts = np.datetime_as_string(column.view("datetime64[ns]"), unit="ns").tolist()
+    valid = np.arange(len(values)) % 2 == 0
+    expected = [f'"{text[: 20 + decimals]}Z"' for text in texts]
+    assert texts_of(json_texts.times(column, decimals=decimals)) == encoded(expected)
+    nulls = [text if good else "null" for text, good in zip(expected, valid, strict=True)]
+    assert texts_of(json_texts.times(column, valid, decimals=decimals)) == encoded(nulls)
+
+
+def test_every_day_is_written_as_numpy_has_it() -> None:
+    days = np.arange(-106_751, 106_751, dtype=np.int64) * 86_400 * 10**9
+    for values in (days, days - 1):
+        texts = np.datetime_as_string(values.view("datetime64[ns]"), unit="ns").tolist()
+        assert texts_of(json_texts.times(values)) == [f'"{text}Z"'.encode() for text in texts]
+    with pytest.raises(ValueError, match="no time"):
+        json_texts.times(np.array([-(1 << 63)]))
+
+
 @pytest.mark.parametrize("quoting", [READABLE, CLEAN, ASCII])
 @given(st.lists(st.none() | st.text(HOSTILE), max_size=9))
 def test_texts_are_quoted_as_json_has_them(quoting: Quoting, values: list[str | None]) -> None:
@@ -104,6 +126,9 @@ def test_rows_are_woven(rows: list[tuple[bytes, bytes]], word: bytes) -> None:
 
 @compiled
 def test_loops_write_nothing_outside_of_their_arrays() -> None:
+    for decimals, shape in [(0, (1, 23)), (10, (1, 33)), (9, (1, 31)), (9, (2, 32))]:
+        with pytest.raises(ValueError, match="differ in length"):
+            KERNELS.time_texts(np.zeros(1, np.int64), decimals, np.empty(shape, np.uint8))
     empty = np.zeros(0, np.uint8)
     one, two = np.zeros(1, np.int64), np.zeros(2, np.int64)
     room = np.empty(json_texts.LONGEST_NUMBER, np.uint8)

@@ -950,6 +950,58 @@ def double_texts(
     offsets[values.shape[0]] = at
 
 
+cdef inline void put_number(uint8_t* out, int64_t digits, int64_t value) noexcept nogil:
+    """A number with so many digits."""
+    while digits > 0:
+        digits -= 1
+        out[digits] = <uint8_t> (48 + value % 10)
+        value //= 10
+
+
+cdef inline void put_day(uint8_t* out, int64_t days) noexcept nogil:
+    """Days since 1970 as ``2026-01-31``. Years begin in March here, and 1 March 0 is day 0."""
+    cdef int64_t era, year, day, month
+    days += 719468
+    era = days // 146097
+    day = days - era * 146097
+    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5
+    put_number(out, 4, year + era * 400 + (month >= 10))
+    out[4] = out[7] = 45
+    put_number(out + 5, 2, month - 9 if month >= 10 else month + 3)
+    put_number(out + 8, 2, day + 1)
+
+
+def time_texts(const int64_t[::1] values, int64_t decimals, uint8_t[:, ::1] out):
+    """ns since 1970 as ISO 8601, with quotes and ``Z``, each as long as a row of ``out``; NaT is none."""
+    cdef int64_t r, ns, seconds, days, i, cut = 1
+    cdef uint8_t* row
+    if not 0 < decimals <= 9 or out.shape[0] != values.shape[0] or out.shape[1] != decimals + 23:
+        raise ValueError("arrays that differ in length")
+    for i in range(9 - decimals):
+        cut *= 10
+    with nogil:
+        for r in range(values.shape[0]):
+            row = &out[r, 0]
+            ns = values[r] % 1000000000
+            ns += 1000000000 if ns < 0 else 0
+            seconds = values[r] // 1000000000 - (1 if values[r] < 0 and values[r] % 1000000000 != 0 else 0)
+            days = seconds // 86400 - (1 if seconds < 0 and seconds % 86400 != 0 else 0)
+            seconds -= days * 86400
+            row[0] = row[decimals + 22] = 34
+            put_day(row + 1, days)
+            row[11] = 84
+            put_number(row + 12, 2, seconds // 3600)
+            row[14] = row[17] = 58
+            put_number(row + 15, 2, seconds // 60 % 60)
+            put_number(row + 18, 2, seconds % 60)
+            row[20] = 46
+            put_number(row + 21, decimals, ns // cut)
+            row[decimals + 21] = 90
+
+
 cdef inline int64_t rune(const uint8_t* data, int64_t room, uint32_t* code) noexcept nogil:
     """How many bytes of UTF-8 a character has, two at least, and which it is; 0 for what is none. Surrogates are some."""
     cdef uint32_t lead = data[0]

@@ -120,12 +120,14 @@ def times(values: Array, valid: Array | None = None, *, decimals: int = 9) -> Ce
     """ns since 1970 as ISO 8601, in quotes, with so many decimals (cut off) and ``Z``. Raises ValueError for NaT."""
     if (values == _NO_TIME).any():
         raise ValueError("no time")
-    texts = np.datetime_as_string(np.ascontiguousarray(values, np.int64).view("datetime64[ns]"), unit="ns").astype(
-        "S29"
-    )
-    made = np.empty((len(texts), decimals + 23), np.uint8)
-    made[:, 1:-2] = texts.view(np.uint8).reshape(len(texts), 29)[:, : 20 + decimals]
-    made[:, [0, -2, -1]] = [*b'"Z"']
+    numbers = np.ascontiguousarray(values, np.int64)
+    made = np.empty((len(numbers), decimals + 23), np.uint8)
+    if kernels.KERNELS is not None:
+        kernels.KERNELS.time_texts(numbers, decimals, made)
+    else:
+        texts = np.datetime_as_string(numbers.view("datetime64[ns]"), unit="ns").astype("S29")
+        made[:, 1:-2] = texts.view(np.uint8).reshape(len(texts), 29)[:, : 20 + decimals]
+        made[:, [0, -2, -1]] = [*b'"Z"']
     ends = np.arange(1, len(made) + 1, dtype=np.int64) * made.shape[1]
     return masked((ends - made.shape[1], ends, made.reshape(-1)), valid)
 
