@@ -120,8 +120,10 @@ def test_bytes_that_are_no_texts_are_refused(raw: bytes) -> None:
 @given(st.lists(st.tuples(st.binary(max_size=70), st.binary(max_size=5)), max_size=5), st.binary(max_size=40))
 def test_rows_are_woven(rows: list[tuple[bytes, bytes]], word: bytes) -> None:
     columns = [json_texts.cells_of([row[0] for row in rows]), json_texts.cells_of([row[1] for row in rows])]
-    made = json_texts.woven(columns, [b"%{", word, b"}"], len(rows)).tobytes()
-    assert made == b"".join(b"%{" + first + word + second + b"}" for first, second in rows)
+    sizes, made = json_texts.woven(columns, [b"%{", word, b"}"], len(rows))
+    expected = [b"%{" + first + word + second + b"}" for first, second in rows]
+    assert made.tobytes() == b"".join(expected)
+    assert sizes.tolist() == list(map(len, expected))
 
 
 @compiled
@@ -164,5 +166,9 @@ def test_woven_rows_stay_in_their_arrays(start: int, end: int, size: int) -> Non
     assert (out[size:] == 0xAA).all()
     with pytest.raises(ValueError, match="differ in length"):
         KERNELS.weave([cell], 2, words, bounds, np.empty(32, np.uint8), out)
+    with pytest.raises(ValueError, match="differ in length"):
+        KERNELS.row_sizes([cell], 2, np.empty(31, np.uint8), np.empty(1, np.int64))
+    with pytest.raises(ValueError, match="differ in length"):
+        KERNELS.row_sizes([cell], 2, np.empty(32, np.uint8), np.empty(2, np.int64))
     with pytest.raises(ValueError, match="leave"):
         KERNELS.weave([cell], 1, words, bounds + 1, np.empty(32, np.uint8), out)

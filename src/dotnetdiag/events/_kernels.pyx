@@ -1128,6 +1128,38 @@ cdef inline int64_t put_piece(
     return at + size
 
 
+cdef Cells* load_cells(list columns, int64_t rows, uint8_t[::1] scratch) except NULL:
+    """Of columns as (starts, ends, bytes), which stay the caller's."""
+    cdef int64_t number, count = len(columns)
+    cdef const int64_t[::1] starts, ends
+    cdef const uint8_t[::1] pool
+    cdef Cells* cells = <Cells*> &scratch[0]
+    if scratch.shape[0] < count * <int64_t> sizeof(Cells) or scratch.shape[0] == 0:
+        raise ValueError("arrays that differ in length")
+    for number in range(count):
+        starts, ends, pool = columns[number]
+        if starts.shape[0] < rows or ends.shape[0] < rows:
+            raise ValueError("arrays that differ in length")
+        cells[number].starts, cells[number].ends = &starts[0], &ends[0]
+        cells[number].pool, cells[number].size = &pool[0], pool.shape[0]
+    return cells
+
+
+def row_sizes(list columns, int64_t words, uint8_t[::1] scratch, int64_t[::1] sizes):
+    """Bytes of each row that :func:`weave` makes, with so many of words; all together."""
+    cdef int64_t r, number, count = len(columns), rows = sizes.shape[0], total = 0
+    cdef Cells* cells = load_cells(columns, rows, scratch)
+    with nogil:
+        for r in range(rows):
+            sizes[r] = words
+        for number in range(count):
+            for r in range(rows):
+                sizes[r] += cells[number].ends[r] - cells[number].starts[r]
+        for r in range(rows):
+            total += sizes[r]
+    return total
+
+
 def weave(
     list columns, int64_t rows, const uint8_t[::1] words, const int64_t[::1] bounds, uint8_t[::1] scratch,
     uint8_t[::1] out,
@@ -1137,21 +1169,13 @@ def weave(
     ``columns`` are (starts, ends, bytes), ``bounds`` where the words stand one behind another in ``words``.
     """
     cdef int64_t count = len(columns), number, r, start, size, at = 0, room = out.shape[0]
-    cdef const int64_t[::1] starts, ends
-    cdef const uint8_t[::1] pool
-    cdef Cells* cells = <Cells*> &scratch[0]
+    cdef Cells* cells = load_cells(columns, rows, scratch)
     cdef bint sound = True
-    if bounds.shape[0] != count + 2 or scratch.shape[0] < count * <int64_t> sizeof(Cells):
+    if bounds.shape[0] != count + 2:
         raise ValueError("arrays that differ in length")
     for number in range(count + 1):
         if not is_inside(bounds[number], bounds[number + 1] - bounds[number], words.shape[0]):
             raise ValueError("words leave their bytes")
-    for number in range(count):
-        starts, ends, pool = columns[number]
-        if starts.shape[0] < rows or ends.shape[0] < rows:
-            raise ValueError("arrays that differ in length")
-        cells[number].starts, cells[number].ends = &starts[0], &ends[0]
-        cells[number].pool, cells[number].size = &pool[0], pool.shape[0]
     with nogil:
         for r in range(rows):
             for number in range(count + 1):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, TypeAlias
 
@@ -149,15 +149,6 @@ def taken(cells: Cells, rows: Array) -> Cells:
     return cells[0][rows], cells[1][rows], cells[2]
 
 
-def sizes(columns: Sequence[Cells], words: Sequence[bytes], rows: int) -> Array:
-    """Bytes of each row that :func:`woven` makes."""
-    made = np.full(rows, sum(map(len, words)), np.int64)
-    for starts, ends, _ in columns:
-        made += ends
-        made -= starts
-    return made
-
-
 def truths(values: Array, valid: Array | None = None) -> Cells:
     """``true`` and ``false``."""
     which = values.astype(np.intp)
@@ -185,22 +176,21 @@ def _room(rows: int, size: int) -> tuple[Array, Array]:
     return np.empty(rows + 1, np.int64), np.empty(size, np.uint8)
 
 
-def woven(columns: Sequence[Cells], words: Sequence[bytes], rows: int) -> Array:
-    """The bytes of all rows: of each, a word and a cell by turns, and the last word."""
+def woven(columns: Sequence[Cells], words: Sequence[bytes], rows: int) -> tuple[Array, Array]:
+    """(bytes of each row, all of them): of each row, a word and a cell by turns, and the last word."""
     if kernels.KERNELS is None:
         template = b"%b".join(word.replace(b"%", b"%%") for word in words)
         parts = zip(*(_parts(cells, rows) for cells in columns), strict=True) if columns else [()] * rows
-        return np.frombuffer(b"".join(map(template.__mod__, parts)), np.uint8)
-    size = sum(map(len, words)) * rows + sum(int(ends.sum()) - int(starts.sum()) for starts, ends, _ in columns)
-    out = np.empty(size, np.uint8)
-    bounds = np.zeros(len(words) + 1, np.int64)
-    np.cumsum(list(map(len, words)), out=bounds[1:])
-    scratch = np.empty(_CELLS_SIZE * max(len(columns), 1), np.uint8)
+        texts = list(map(template.__mod__, parts))
+        return np.fromiter(map(len, texts), np.int64, rows), np.frombuffer(b"".join(texts), np.uint8)
     whole: list[Any] = [tuple(map(np.ascontiguousarray, cells)) for cells in columns]
-    written, sound = kernels.KERNELS.weave(whole, rows, np.frombuffer(b"".join(words), np.uint8), bounds, scratch, out)
+    scratch = np.empty(_CELLS_SIZE * max(len(columns), 1), np.uint8)
+    bounds = np.array([0, *accumulate(map(len, words))], np.int64)
+    sizes = np.empty(rows, np.int64)
+    out = np.empty(kernels.KERNELS.row_sizes(whole, int(bounds[-1]), scratch, sizes), np.uint8)
+    _, sound = kernels.KERNELS.weave(whole, rows, np.frombuffer(b"".join(words), np.uint8), bounds, scratch, out)
     assert sound
-    assert written == size
-    return out
+    return sizes, out
 
 
 def _parts(cells: Cells, rows: int) -> list[bytes]:

@@ -134,7 +134,7 @@ def _woven(
     step = max(1, min(PIECE_CELLS // max(len(columns), 1), PIECE_BYTES // max(row_bytes, 1), PIECE_ROWS))
     for first in range(0, rows, step):
         last = min(first + step, rows)
-        yield made.woven([part(first, last) for part in parts], words, last - first)
+        yield made.woven([part(first, last) for part in parts], words, last - first)[1]
 
 
 def _text_bytes(column: Given) -> int:

@@ -114,7 +114,7 @@ class JsonLines:
             before = ""
         words = [word.encode() for word, _ in pairs] + [f"{before}}}\n".encode()]
         columns = [cells for _, cells in pairs]
-        return json_texts.sizes(columns, words, len(rows)), json_texts.woven(columns, words, len(rows))
+        return json_texts.woven(columns, words, len(rows))
 
     def _payload(self, table: Table, sizes: Array) -> Iterator[tuple[str, Cells]]:
         """Values, and what stands before each."""
