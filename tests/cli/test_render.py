@@ -15,6 +15,7 @@ from tests.nettrace.recordings import data_of
 from tests.syntax import syntax_of
 
 from dotnetdiag.cli import render
+from dotnetdiag.table import Table
 from dotnetdiag.tui.widths import LEAST_WIDTH
 
 __all__ = ["folder"]
@@ -253,6 +254,25 @@ def test_durations_are_written_as_dotnet_trace_writes_them(seconds: float, text:
 def test_what_is_no_number_in_json_is_null(capsys: pytest.CaptureFixture[str]) -> None:
     render.json_text({"a": [float("inf"), 1.5, (float("nan"),)], "b": "Infinity"}, indent=None)
     assert json.loads(capsys.readouterr().out) == {"a": [None, 1.5, [None]], "b": "Infinity"}
+
+
+def test_tables_in_documents_are_their_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    some = Table({"a\x9b": [1, None], "b": [["\x7f"], []]}, title="some")
+    rows = some.to_pylist()
+    for value, same in (
+        (some, rows),
+        (Table({"a": []}), []),
+        ({"one": some, "n": float("nan")}, {"one": rows, "n": None}),
+    ):
+        render.json_text(value)
+        render.json_text(same)
+        written = capsys.readouterr().out
+        assert written[: len(written) // 2] == written[len(written) // 2 :]
+    render.json_list([{"rows": some}, [1], some])
+    render.json_list([{"rows": rows}, [1], rows])
+    written = capsys.readouterr().out
+    assert written[: len(written) // 2] == written[len(written) // 2 :]
+    assert json.loads(written[: len(written) // 2]) == [{"rows": rows}, [1], rows]
 
 
 def test_columns_give_way_one_after_the_other_until_the_last_has_its_room(monkeypatch: pytest.MonkeyPatch) -> None:

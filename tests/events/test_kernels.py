@@ -9,6 +9,7 @@ import pytest
 from tests.events.help import decoded, schema_of
 
 from dotnetdiag.events import fallback, kernels
+from dotnetdiag.events.json_texts import LONGEST_NUMBER
 from dotnetdiag.events.layout import Count
 from dotnetdiag.events.operations import EMPTY_ELEMENTS, LARGEST_COUNT, Op, Operation, State, as_table
 
@@ -28,6 +29,7 @@ def test_kernels_and_fall_back_have_the_same_numbers() -> None:
         "State": list(State),
         "LARGEST_COUNT": LARGEST_COUNT,
         "EMPTY_ELEMENTS": EMPTY_ELEMENTS,
+        "LONGEST_NUMBER": LONGEST_NUMBER,
     } == KERNELS.NUMBERS
 
 

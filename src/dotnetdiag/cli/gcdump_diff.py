@@ -90,8 +90,8 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
             "complete": made.completeness.complete,
             "problems": list(made.completeness.problems),
             "above": list(above.names),
-            "types": made.types.to_pylist(),
-            "dominators": made.dominators.to_pylist(),
+            "types": made.types,
+            "dominators": made.dominators,
         }
 
     show(

@@ -85,7 +85,7 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     def value() -> dict[str, Any]:
         made = document(heap, sort)
         if by != "type":
-            made[f"{by}s"] = rows.to_pylist()
+            made[f"{by}s"] = rows
         return made
 
     show(
@@ -151,7 +151,7 @@ def tree(find: Find, depth: int, minimum: str | None, form: str) -> None:
     least = None if minimum is None else (0 if minimum.strip() == "0" else size_bytes_of(minimum))
     heap = find()
     rows = heap.tree(depth, least)
-    show(form, lambda: rows, people=lambda: _show_tree(rows), document=rows.to_pylist)
+    show(form, lambda: rows, people=lambda: _show_tree(rows), document=lambda: rows)
 
 
 MOST_INDENT = 30
@@ -200,7 +200,7 @@ def paths(find: Any, number: int, form: str, what: str) -> None:
     lean_numpy()
     heap = find()
     rows = heap.paths_to_root(what, number)
-    show(form, lambda: rows, people=lambda: _show_paths(rows, what), document=rows.to_pylist)
+    show(form, lambda: rows, people=lambda: _show_paths(rows, what), document=lambda: rows)
 
 
 def _split_words(command: click.Command) -> None:
@@ -258,4 +258,4 @@ def advice(find: Find, form: str) -> None:
         if not len(rows):
             echo("Nothing stands out.")
 
-    show(form, lambda: rows, people=people, document=rows.to_pylist)
+    show(form, lambda: rows, people=people, document=lambda: rows)

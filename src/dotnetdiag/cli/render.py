@@ -9,14 +9,15 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import IO, Any, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING, Any, TypeGuard
 
 from dotnetdiag.errors import OutputError
 from dotnetdiag.tui.plain import clean
 from dotnetdiag.tui.widths import LEAST_WIDTH, cells, padded, shortened
 
-JSON_ROWS = 1024
-"""Rows of a table that become JSON together."""
+if TYPE_CHECKING:
+    from dotnetdiag.table import Table
+
 _JSON_CONTROLS = re.compile(r"[\x7f-\x9f]")
 """JSON itself escapes the others. Twenty times as fast as ``str.translate``, which a monitor of many processes feels."""
 
@@ -44,71 +45,73 @@ def write_raw(text: str, *, err: bool = False) -> None:
 
 
 def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
-    """One JSON document on stdout (or stderr); on one line without ``indent``. Its values may be tables, which are lists of objects then."""
-    text_of = _json_former(indent=indent, err=err)
-    if not _has_tables(value):
-        write_raw(f"{text_of(value)}\n", err=err)
-        return
-    for piece in _pieces(value, text_of):
-        write_raw(piece, err=err)
+    """One JSON document on stdout (or stderr); on one line without ``indent``. It may be a table, or have some as values, which are lists of
+    objects then.
+    """
+    last = ""
+    for piece in _Former(indent=indent, err=err).pieces(value):
+        if last:
+            write_raw(last, err=err)
+        last = piece
+    write_raw(f"{last}\n", err=err)  # of one line in one piece, for who follows
 
 
 def json_list(values: Sequence[Any]) -> None:
     """One JSON list on stdout, of documents as :func:`json_text` takes them."""
-    text_of = _json_former(indent=2, err=False)
+    former = _Former(indent=2, err=False)
     before = "[\n"
     for value in values:
         write_raw(before)
         before = ",\n"
-        for piece in _pieces(value, text_of) if _has_tables(value) else [text_of(value)]:
-            write_raw(piece.rstrip("\n") if piece == "\n}\n" else piece)
+        for piece in former.pieces(value):
+            write_raw(piece)
     write_raw("\n]\n")
 
 
-def _has_tables(value: Any) -> bool:
-    return isinstance(value, dict) and any(isinstance(one, Sliced) for one in value.values())
+class _Former:
+    """Makes JSON for a standard stream."""
 
+    def __init__(self, *, indent: int | None, err: bool) -> None:
+        file = sys.stderr if err else sys.stdout
+        # what UTF-8 cannot say (a lone surrogate) becomes \uDC80 as it is written, which is JSON; other encodings would not make JSON of theirs
+        self._ascii_only = (file.encoding or "").lower().replace("-", "") != "utf8"
+        self._form: dict[str, Any] = {"indent": indent, "ensure_ascii": self._ascii_only, "default": str}
 
-def _json_former(*, indent: int | None, err: bool) -> Callable[[Any], str]:
-    import json
+    def text_of(self, part: Any) -> str:
+        """Of what has no tables."""
+        import json
 
-    file = sys.stderr if err else sys.stdout
-    # what UTF-8 cannot say (a lone surrogate) becomes \uDC80 as it is written, which is JSON; other encodings would not make JSON of theirs
-    is_utf8 = (file.encoding or "").lower().replace("-", "") == "utf8"
-    form: dict[str, Any] = {"indent": indent, "ensure_ascii": not is_utf8, "default": str}
-
-    def text_of(part: Any) -> str:
         try:
-            return clean_json(json.dumps(part, allow_nan=False, **form))
+            return clean_json(json.dumps(part, allow_nan=False, **self._form))
         except ValueError:  # JSON has no infinities
-            return clean_json(json.dumps(_finite(part), **form))
+            return clean_json(json.dumps(_finite(part), **self._form))
 
-    return text_of
-
-
-@runtime_checkable
-class Sliced(Protocol):
-    """A table, whose rows become JSON some at a time."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, rows: slice) -> Sliced: ...
-    def to_pylist(self) -> list[dict[str, Any]]: ...
-
-
-def _pieces(document: dict[str, Any], text_of: Callable[[Any], str]) -> Iterator[str]:
-    """A document that has tables: the rows of 20,000 collections at once were 300 MB."""
-    before = "{"
-    for name, value in document.items():
-        yield f"{before}\n  {text_of(name)}: "
-        before = ","
-        if isinstance(value, Sliced) and len(value):
-            for first in range(0, len(value), JSON_ROWS):
-                rows = text_of(value[first : first + JSON_ROWS].to_pylist())
-                yield ("," if first else "[") + rows[1:-2].replace("\n", "\n  ")
-            yield "\n  ]"
+    def pieces(self, document: Any) -> Iterator[str]:
+        """A document, the rows of tables some at a time: those of 20,000 collections at once were 300 MB."""
+        if _is_table(document):
+            yield from self._rows(document, 0)
+        elif isinstance(document, dict) and any(map(_is_table, document.values())):
+            before = "{"
+            for name, value in document.items():
+                yield f"{before}\n  {self.text_of(name)}: "
+                before = ","
+                if _is_table(value):
+                    yield from self._rows(value, 2)
+                else:
+                    yield self.text_of(value).replace("\n", "\n  ")
+            yield "\n}"
         else:
-            yield text_of([] if isinstance(value, Sliced) else value).replace("\n", "\n  ")
-    yield "\n}\n"
+            yield self.text_of(document)
+
+    def _rows(self, table: Table, margin: int) -> Iterator[str]:
+        from dotnetdiag.table.json_rows import answer
+
+        return answer(table, self.text_of, ascii_only=self._ascii_only, margin=margin)
+
+
+def _is_table(value: object) -> TypeGuard[Table]:
+    """Without loading what tables are of."""
+    return hasattr(type(value), "to_pylist") and hasattr(type(value), "pieces")
 
 
 def _finite(value: Any) -> Any:

@@ -56,6 +56,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
         raise click.UsageError("Give FILE and QUERY: the query is one word, in quotes.", click.get_current_context())
     lean_numpy()
     from dotnetdiag.recipes.queries import database
+    from dotnetdiag.table.json_rows import in_json_forms
 
     *sources, query = (str(STDIN) if one == "-" else one for one in files)
     made = database(sources, external_access=external_access)
@@ -66,7 +67,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
     if output is not None:
         _write(answer, output, form, force=force)
     else:
-        show(form or TABLE, lambda: answer, people=lambda: _show(answer), document=answer.to_json)
+        show(form or TABLE, lambda: answer, people=lambda: _show(answer), document=lambda: in_json_forms(answer))
     for note in answer.notes:
         echo(f"note: {note}", err=True)
     say_losses(", ".join(sources), answer.losses.lost, answer.losses.damage)

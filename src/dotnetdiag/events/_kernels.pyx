@@ -1,9 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The loops over every payload, without the GIL. Called through ``kernels.py``; ``fallback.py`` does the same by numpy.
+Those that write JSON are called through ``json_texts.py``.
 
 Rule 1: a row is checked before it is read; a row that fails stops, and the others go on.
 Rule 2: nothing is allocated here, and nothing is written outside of the arrays handed in: a program is checked before it
-runs, and whatever the payloads say by then, each loop stops at the end of its array.
+runs, and whatever the payloads say by then, each loop stops at the end of its array. (Digits of floats are Python's, which allocates.)
 Rule 3: numbers are loaded as the machine has them, so ``kernels.py`` takes these loops on little ends only.
 
 A program is an array of operations (``operations.py``). It runs operation by operation over batches of rows, so that what
@@ -11,7 +12,7 @@ one touches stays in the cache for the next.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, strlen
 
 from dotnetdiag.wire.prefetch cimport prefetch
 
@@ -44,6 +45,8 @@ cdef enum State:
 cdef enum:
     LARGEST_COUNT = 0x7FFFFFFF
     EMPTY_ELEMENTS = 16
+    LONGEST_NUMBER = 25  # -2.2250738585072014e-308 has 24
+    COPIED_AT_ONCE = 32
 
 NUMBERS = {
     "Op": [SCALAR, VARUINT, VARINT, Z16, Z8, SPAN, LIST, BLOCK, REMAINDER],
@@ -51,6 +54,7 @@ NUMBERS = {
     "State": [WHOLE, ENDED, BROKEN],
     "LARGEST_COUNT": LARGEST_COUNT,
     "EMPTY_ELEMENTS": EMPTY_ELEMENTS,
+    "LONGEST_NUMBER": LONGEST_NUMBER,
 }
 
 ctypedef const uint8_t* Bytes
@@ -808,3 +812,386 @@ def utf8_write(
             while at < room:  # shorter than it was
                 out[at] = 0
                 at += 1
+
+
+# texts of JSON ----------------------------------------------------------------------------------------------------------
+
+cdef extern from "Python.h":
+    char* PyOS_double_to_string(double value, char form, int precision, int flags, int* kind) except NULL
+    void PyMem_Free(void* place)
+    enum:
+        Py_DTSF_ADD_DOT_0
+
+cdef extern from *:
+    """
+    static const char DIGIT_PAIRS[] =
+        "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+        "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+    """
+    const char* DIGIT_PAIRS
+
+cdef const char* HEX = "0123456789abcdef"
+
+
+cdef inline int64_t put_digits(uint8_t* out, uint64_t value) noexcept nogil:
+    """How many there are, 20 at most."""
+    cdef uint8_t digits[20]
+    cdef int64_t at = 20
+    while value >= 100:
+        at -= 2
+        memcpy(&digits[at], DIGIT_PAIRS + 2 * (value % 100), 2)
+        value //= 100
+    if value >= 10:
+        at -= 2
+        memcpy(&digits[at], DIGIT_PAIRS + 2 * value, 2)
+    else:
+        at -= 1
+        digits[at] = <uint8_t> (48 + value)
+    memcpy(out, &digits[at], 20 - at)
+    return 20 - at
+
+
+cdef inline int64_t put_word(uint8_t* out, const char* word, int64_t size) noexcept nogil:
+    memcpy(out, word, size)
+    return size
+
+
+cdef bint are_columns(int64_t rows, const uint8_t[::1] valid, const int64_t[::1] offsets) noexcept:
+    return offsets.shape[0] == rows + 1 and (valid is None or valid.shape[0] == rows)
+
+
+def whole_texts(
+    const int64_t[::1] values, bint signed, const uint8_t[::1] valid, int64_t[::1] offsets, uint8_t[::1] out
+):
+    """Whole numbers in decimal, ``null`` where ``valid`` has 0; without ``signed`` they are u64."""
+    cdef int64_t r, at = 0
+    if not are_columns(values.shape[0], valid, offsets) or out.shape[0] // LONGEST_NUMBER < values.shape[0]:
+        raise ValueError("arrays that differ in length")
+    with nogil:
+        for r in range(values.shape[0]):
+            offsets[r] = at
+            if valid is not None and not valid[r]:
+                at += put_word(&out[at], "null", 4)
+            elif signed and values[r] < 0:
+                out[at] = 45
+                at += 1 + put_digits(&out[at + 1], -<uint64_t> values[r])
+            else:
+                at += put_digits(&out[at], <uint64_t> values[r])
+        offsets[values.shape[0]] = at
+
+
+cdef inline int64_t put_short(uint8_t* out, double value, bint plain) noexcept nogil:
+    """A number of 0 and more that has six decimals and 15 digits at most, and needs no exponent; 0 for others.
+
+    Two numbers of 15 digits are never the same double, so these digits are the shortest that give it back.
+    """
+    cdef uint64_t number
+    cdef int64_t at, place
+    if not value < 1e15:
+        return 0
+    number = <uint64_t> value
+    if <double> number == value:
+        at = put_digits(out, number)
+        return at if plain else at + put_word(out + at, ".0", 2)
+    if not 1e-4 <= value < 1e9:
+        return 0
+    number = <uint64_t> (value * 1e6 + 0.5)
+    if <double> number / 1e6 != value:
+        return 0
+    at = put_digits(out, number // 1000000)
+    number %= 1000000
+    out[at] = 46
+    for place in range(6, 0, -1):
+        out[at + place] = <uint8_t> (48 + number % 10)
+        number //= 10
+    at += 6
+    while out[at] == 48:
+        at -= 1
+    return at + 1
+
+
+cdef int64_t put_double(uint8_t* out, double value, bint plain) except -1:
+    """As ``repr`` has it, or ``plain``: whole ones below 10^15 without a fraction. What is no number is null, or its name."""
+    cdef int64_t at = 0, size
+    cdef char* text
+    if value != value or value - value != 0:
+        if not plain:
+            return put_word(out, "null", 4)
+        if value != value:
+            return put_word(out, '"NaN"', 5)
+        return put_word(out, '"Infinity"', 10) if value > 0 else put_word(out, '"-Infinity"', 11)
+    if value < 0 or (value == 0 and 1 / value < 0):
+        value = -value
+        out[0] = 45
+        at = 1
+    size = put_short(out + at, value, plain)
+    if size:
+        return at + size
+    text = PyOS_double_to_string(value, c"r", 0, Py_DTSF_ADD_DOT_0, NULL)
+    size = min(<int64_t> strlen(text), LONGEST_NUMBER - at)
+    memcpy(out + at, text, size)
+    PyMem_Free(text)
+    return at + size
+
+
+def double_texts(
+    const double[::1] values, bint plain, const uint8_t[::1] valid, int64_t[::1] offsets, uint8_t[::1] out
+):
+    """Numbers as :func:`put_double` has them, ``null`` where ``valid`` has 0. Keeps the GIL: Python's digits want it."""
+    cdef int64_t r, at = 0
+    if not are_columns(values.shape[0], valid, offsets) or out.shape[0] // LONGEST_NUMBER < values.shape[0]:
+        raise ValueError("arrays that differ in length")
+    for r in range(values.shape[0]):
+        offsets[r] = at
+        if valid is not None and not valid[r]:
+            at += put_word(&out[at], "null", 4)
+        else:
+            at += put_double(&out[at], values[r], plain)
+    offsets[values.shape[0]] = at
+
+
+cdef inline void put_number(uint8_t* out, int64_t digits, int64_t value) noexcept nogil:
+    """A number with so many digits."""
+    while digits > 0:
+        digits -= 1
+        out[digits] = <uint8_t> (48 + value % 10)
+        value //= 10
+
+
+cdef inline void put_day(uint8_t* out, int64_t days) noexcept nogil:
+    """Days since 1970 as ``2026-01-31``. Years begin in March here, and 1 March 0 is day 0."""
+    cdef int64_t era, year, day, month
+    days += 719468
+    era = days // 146097
+    day = days - era * 146097
+    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5
+    put_number(out, 4, year + era * 400 + (month >= 10))
+    out[4] = out[7] = 45
+    put_number(out + 5, 2, month - 9 if month >= 10 else month + 3)
+    put_number(out + 8, 2, day + 1)
+
+
+def time_texts(const int64_t[::1] values, int64_t decimals, uint8_t[:, ::1] out):
+    """ns since 1970 as ISO 8601, with quotes and ``Z``, each as long as a row of ``out``; NaT is none."""
+    cdef int64_t r, ns, seconds, days, i, cut = 1
+    cdef uint8_t* row
+    if not 0 < decimals <= 9 or out.shape[0] != values.shape[0] or out.shape[1] != decimals + 23:
+        raise ValueError("arrays that differ in length")
+    for i in range(9 - decimals):
+        cut *= 10
+    with nogil:
+        for r in range(values.shape[0]):
+            row = &out[r, 0]
+            ns = values[r] % 1000000000
+            ns += 1000000000 if ns < 0 else 0
+            seconds = values[r] // 1000000000 - (1 if values[r] < 0 and values[r] % 1000000000 != 0 else 0)
+            days = seconds // 86400 - (1 if seconds < 0 and seconds % 86400 != 0 else 0)
+            seconds -= days * 86400
+            row[0] = row[decimals + 22] = 34
+            put_day(row + 1, days)
+            row[11] = 84
+            put_number(row + 12, 2, seconds // 3600)
+            row[14] = row[17] = 58
+            put_number(row + 15, 2, seconds // 60 % 60)
+            put_number(row + 18, 2, seconds % 60)
+            row[20] = 46
+            put_number(row + 21, decimals, ns // cut)
+            row[decimals + 21] = 90
+
+
+cdef inline int64_t rune(const uint8_t* data, int64_t room, uint32_t* code) noexcept nogil:
+    """How many bytes of UTF-8 a character has, two at least, and which it is; 0 for what is none. Surrogates are some."""
+    cdef uint32_t lead = data[0]
+    cdef int64_t i, size = 2 if 0xC2 <= lead < 0xE0 else 3 if 0xE0 <= lead < 0xF0 else 4 if 0xF0 <= lead < 0xF5 else 0
+    if not 0 < size <= room:
+        return 0
+    code[0] = lead & (0x7Fu >> size)
+    for i in range(1, size):
+        if data[i] & 0xC0 != 0x80:
+            return 0
+        code[0] = code[0] << 6 | (data[i] & 0x3F)
+    if (size == 3 and code[0] < 0x800) or (size == 4 and not 0x10000 <= code[0] < 0x110000):
+        return 0
+    return size
+
+
+cdef inline int64_t put_unit(uint8_t* out, uint32_t unit) noexcept nogil:
+    out[0] = 92
+    out[1] = 117
+    out[2] = HEX[unit >> 12 & 15]
+    out[3] = HEX[unit >> 8 & 15]
+    out[4] = HEX[unit >> 4 & 15]
+    out[5] = HEX[unit & 15]
+    return 6
+
+
+cdef inline int64_t put_escape(uint8_t* out, uint32_t code) noexcept nogil:
+    """An ASCII character, which needs one."""
+    cdef uint8_t letter = (
+        code if code == 34 or code == 92 else
+        98 if code == 8 else 116 if code == 9 else 110 if code == 10 else 102 if code == 12 else 114 if code == 13 else 0
+    )
+    if letter == 0:
+        return put_unit(out, code)
+    out[0] = 92
+    out[1] = letter
+    return 2
+
+
+cdef int64_t quote(
+    const uint8_t* data, int64_t size, const uint8_t* widths, uint32_t limit, uint8_t* out, int64_t room
+) noexcept nogil:
+    """A text in quotes; -1 for what is not UTF-8, or has no room. ``widths`` are 1 for ASCII that stands for itself;
+    from U+0080 on, what is below ``limit`` is escaped, and what is no character.
+    """
+    cdef int64_t p = 0, at = 1, length
+    cdef uint32_t code
+    if room < 2:
+        return -1
+    out[0] = 34
+    room -= 13  # the longest escape and the last quote
+    while p < size:
+        if data[p] < 0x80:
+            if at > room + 11:
+                return -1
+            if widths[data[p]] == 1:
+                out[at] = data[p]
+                at += 1
+            elif at <= room + 6:
+                at += put_escape(out + at, data[p])
+            else:
+                return -1
+            p += 1
+            continue
+        length = rune(data + p, size - p, &code)
+        if length == 0 or at > room:
+            return -1
+        if code >= limit and not 0xD800 <= code < 0xE000:
+            memcpy(out + at, data + p, length)
+            at += length
+        elif code < 0x10000:
+            at += put_unit(out + at, code)
+        else:
+            at += put_unit(out + at, 0xD800 + (code - 0x10000 >> 10))
+            at += put_unit(out + at, 0xDC00 + (code & 0x3FF))
+        p += length
+    out[at] = 34
+    return at + 1
+
+
+def quoted_texts(
+    const uint8_t[::1] data, const int64_t[::1] bounds, const uint8_t[::1] valid, const uint8_t[::1] widths,
+    uint32_t limit, int64_t[::1] offsets, uint8_t[::1] out,
+):
+    """Texts in quotes as JSON has them, ``null`` where ``valid`` has 0; whether they are UTF-8, and have room."""
+    cdef int64_t r, size, at = 0, rows = offsets.shape[0] - 1
+    cdef bint sound = True
+    if not are_columns(rows, valid, bounds) or widths.shape[0] != 256:
+        raise ValueError("arrays that differ in length")
+    with nogil:
+        for r in range(rows):
+            offsets[r] = at
+            if not (is_inside(bounds[r], bounds[r + 1] - bounds[r], data.shape[0]) and out.shape[0] - at >= 4):
+                sound = False
+                break
+            if valid is not None and not valid[r]:
+                at += put_word(&out[at], "null", 4)
+                continue
+            size = quote(&data[0] + bounds[r], bounds[r + 1] - bounds[r], &widths[0], limit, &out[at], out.shape[0] - at)
+            if size < 0:
+                sound = False
+                break
+            at += size
+        if sound:
+            offsets[rows] = at
+    return sound
+
+
+cdef struct Cells:
+    const int64_t* starts
+    const int64_t* ends
+    const uint8_t* pool
+    int64_t size
+
+
+cdef inline int64_t put_piece(
+    uint8_t* out, int64_t at, int64_t room, const uint8_t* pool, int64_t start, int64_t size, int64_t pool_size
+) noexcept nogil:
+    """Short ones are copied at one size, which needs no call, where that stays inside on both sides."""
+    if size <= COPIED_AT_ONCE and at + COPIED_AT_ONCE <= room and start + COPIED_AT_ONCE <= pool_size:
+        memcpy(out + at, pool + start, COPIED_AT_ONCE)
+    else:
+        memcpy(out + at, pool + start, size)
+    return at + size
+
+
+cdef Cells* load_cells(list columns, int64_t rows, uint8_t[::1] scratch) except NULL:
+    """Of columns as (starts, ends, bytes), which stay the caller's."""
+    cdef int64_t number, count = len(columns)
+    cdef const int64_t[::1] starts, ends
+    cdef const uint8_t[::1] pool
+    cdef Cells* cells = <Cells*> &scratch[0]
+    if scratch.shape[0] < count * <int64_t> sizeof(Cells) or scratch.shape[0] == 0:
+        raise ValueError("arrays that differ in length")
+    for number in range(count):
+        starts, ends, pool = columns[number]
+        if starts.shape[0] < rows or ends.shape[0] < rows:
+            raise ValueError("arrays that differ in length")
+        cells[number].starts, cells[number].ends = &starts[0], &ends[0]
+        cells[number].pool, cells[number].size = &pool[0], pool.shape[0]
+    return cells
+
+
+def row_sizes(list columns, int64_t words, uint8_t[::1] scratch, int64_t[::1] sizes):
+    """Bytes of each row that :func:`weave` makes, with so many of words; all together."""
+    cdef int64_t r, number, count = len(columns), rows = sizes.shape[0], total = 0
+    cdef Cells* cells = load_cells(columns, rows, scratch)
+    with nogil:
+        for r in range(rows):
+            sizes[r] = words
+        for number in range(count):
+            for r in range(rows):
+                sizes[r] += cells[number].ends[r] - cells[number].starts[r]
+        for r in range(rows):
+            total += sizes[r]
+    return total
+
+
+def weave(
+    list columns, int64_t rows, const uint8_t[::1] words, const int64_t[::1] bounds, uint8_t[::1] scratch,
+    uint8_t[::1] out,
+):
+    """Rows of cells, a word before each and one behind the last: (bytes written, whether all had room).
+
+    ``columns`` are (starts, ends, bytes), ``bounds`` where the words stand one behind another in ``words``.
+    """
+    cdef int64_t count = len(columns), number, r, start, size, at = 0, room = out.shape[0]
+    cdef Cells* cells = load_cells(columns, rows, scratch)
+    cdef bint sound = True
+    if bounds.shape[0] != count + 2:
+        raise ValueError("arrays that differ in length")
+    for number in range(count + 1):
+        if not is_inside(bounds[number], bounds[number + 1] - bounds[number], words.shape[0]):
+            raise ValueError("words leave their bytes")
+    with nogil:
+        for r in range(rows):
+            for number in range(count + 1):
+                size = bounds[number + 1] - bounds[number]
+                if size > room - at:
+                    sound = False
+                    break
+                at = put_piece(&out[0], at, room, &words[0], bounds[number], size, words.shape[0])
+                if number == count:
+                    break
+                start = cells[number].starts[r]
+                size = cells[number].ends[r] - start
+                if not is_inside(start, size, cells[number].size) or size > room - at:
+                    sound = False
+                    break
+                at = put_piece(&out[0], at, room, cells[number].pool, start, size, cells[number].size)
+            if not sound:
+                break
+    return at, sound

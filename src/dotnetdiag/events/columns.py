@@ -74,6 +74,8 @@ def _pick(valid: Mask | None, rows: Array) -> Mask | None:
 
 
 def _rows(rows: Array | Sequence[int]) -> Array:
+    if isinstance(rows, range):
+        return np.arange(rows.start, rows.stop, rows.step, dtype=np.int64)
     picked = np.asarray(rows)
     return np.flatnonzero(picked) if picked.dtype == np.bool_ else picked.astype(np.int64, copy=False)
 

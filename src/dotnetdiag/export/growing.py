@@ -17,8 +17,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from dotnetdiag.export import csv_table, json_lines
-from dotnetdiag.export.json_table import pieces_of_lines
-from dotnetdiag.table import Table
+from dotnetdiag.table import Table, json_rows
 from dotnetdiag.table.arrow import parquet_writer
 
 FORMS = ("csv", "json", "jsonl", "parquet")
@@ -123,7 +122,7 @@ class GrowingJson(Growing):
         self._has_tail = self._goes_back
 
     def add(self, rows: Table) -> None:
-        lines = (line.encode("utf-8", "backslashreplace") for piece in pieces_of_lines(rows) for line in piece)
+        lines = (line for some in json_rows.lines(rows, b"\n") for line in some.splitlines())
         if not self._goes_back:
             for line in lines:
                 self._write(self._separator + line)

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import IO
 
 from dotnetdiag.export.tables import fresh_name, tables_of
 from dotnetdiag.table.html import Tabular
-from dotnetdiag.table.texts import escaped, value_texts
+from dotnetdiag.table.json_rows import lines
 from dotnetdiag.trace.method_names import Style
 
 
@@ -30,16 +29,7 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
 
 def _write(table: Tabular, file: IO[bytes]) -> None:
     before = b"[\n"
-    for lines in pieces_of_lines(table):
-        file.write(before + ",\n".join(lines).encode("utf-8", "backslashreplace"))
+    for some in lines(table, b",\n"):
+        file.write(before + some[:-2])
         before = b",\n"
     file.write(b"[]" if before == b"[\n" else b"\n]")
-
-
-def pieces_of_lines(table: Tabular) -> Iterator[list[str]]:
-    """An object for each row on a line, some rows at a time."""
-    for piece in table.pieces():
-        if len(piece):
-            template = "{" + ", ".join(f"{escaped(name)}: %s" for name in piece.columns) + "}"
-            columns = (value_texts(piece[name]) for name in piece.columns)
-            yield list(map(template.__mod__, zip(*columns, strict=True)))

@@ -37,8 +37,8 @@ def summary(heap: Heap) -> dict[str, Any]:
 
 
 def report(heap: Heap, by: str = "bytes") -> dict[str, Any]:
-    """The summary, and ``types``: ``type module count bytes retained_bytes``, in the order of :func:`sorted_rows`."""
-    return {**summary(heap), "types": sorted_rows(heap.types, by).to_pylist()}
+    """The summary, and ``types``: the table of ``type module count bytes retained_bytes``, in the order of :func:`sorted_rows`."""
+    return {**summary(heap), "types": sorted_rows(heap.types, by)}
 
 
 def sorted_rows(rows: Table, by: str) -> Table:

@@ -64,10 +64,8 @@ def write_jsonl(trace: Trace, options: EventsOptions, file: IO[bytes]) -> int:
     maker = JsonLines(trace.raw, fields=fields, frames=options.stacks, names=bool(options.value_names))
     count = 0
     for piece in _pieces(events, frames=options.stacks):
-        lines = maker.lines(piece)
-        count += len(lines)
-        lines.append("")
-        file.write("\n".join(lines).encode("utf-8", "backslashreplace"))
+        count += len(piece)
+        file.write(maker.text(piece))
     return count
 
 

@@ -229,7 +229,7 @@ class Table:
 
     def _json_values(self, name: str) -> list[Any]:
         given = self._given(name)
-        if given is not None and _is_json(given):
+        if given is not None and is_json(given):
             return list(given)  # a short list need not become an array
         from dotnetdiag.table.texts import json_values
 
@@ -286,7 +286,7 @@ def _names(columns: str | Sequence[str] | None) -> Sequence[str] | None:
     return [columns] if isinstance(columns, str) else columns
 
 
-def _is_json(values: Sequence[Any]) -> bool:
+def is_json(values: Sequence[Any]) -> bool:
     """Whether JSON has them as they are: texts, or truths, or numbers that a column holds."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int}:

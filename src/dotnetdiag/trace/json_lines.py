@@ -6,21 +6,23 @@ EventSource's single unnamed structure under the name ``""``) and, when asked fo
 ``Z``. Bytes that nothing describes stand in the
 payload as ``bytes@N``, N being where they begin.
 
-Texts are made column by column: a row costs one formatting.
+Texts are made column by column, and woven together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.events import EventSchema, Table
-from dotnetdiag.nettrace import LabelList
-from dotnetdiag.table.texts import dumps, escaped, number_text, value_texts
+from dotnetdiag.events import EventSchema, Table, json_texts, kernels
+from dotnetdiag.events.json_texts import READABLE, Cells
+from dotnetdiag.nettrace import HeaderColumns, LabelList
+from dotnetdiag.nettrace.info import NO_TIME
+from dotnetdiag.table.json_rows import cells_of
+from dotnetdiag.table.texts import dumps
 from dotnetdiag.trace import header
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable, with_names
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+_quoted = READABLE.text
 
 
 class JsonLines:
@@ -43,93 +46,106 @@ class JsonLines:
         names: bool = False,
     ) -> None:
         self._trace, self._fields, self._frames, self._names = trace, fields, frames, names
-        self._guids: list[str] = []
+        self._guids = _cells([])
 
     def lines(self, window: EventTable) -> list[str]:
         """One text per row, without a newline."""
+        return self.text(window).decode().split("\n")[:-1]
+
+    def text(self, window: EventTable) -> bytes:
+        """All lines, each with its newline."""
+        heads = self._heads(window)
+        parts = [
+            (rows, *self._woven(window, number, schema, heads, rows))
+            for number, schema in window.schemas.items()
+            if len(rows := window.rows_of(number))
+        ]
+        if len(parts) == 1:
+            return parts[0][2].tobytes()
+        starts, lengths, base = np.zeros(len(window), np.int64), np.zeros(len(window), np.int64), 0
+        for rows, sizes, woven in parts:
+            starts[rows] = np.cumsum(sizes) - sizes + base
+            lengths[rows] = sizes
+            base += len(woven)
+        data = np.concatenate([woven for _, _, woven in parts]) if parts else np.zeros(0, np.uint8)
+        return kernels.gather(data, starts, lengths)[1].tobytes()
+
+    def _heads(self, window: EventTable) -> dict[str, Cells]:
+        """What each row says itself, by what stands before it."""
         headers, meaning = window.headers, self._trace.meaning
-        made: list[str] = [""] * len(window)
-        utc = meaning.utc_text(headers)
-        ms = list(map(number_text, meaning.ms(headers).tolist()))
-        processes, stated = meaning.pid(headers)
-        pid = [value if known else "null" for value, known in zip(processes.tolist(), stated.tolist(), strict=True)]
-        tid = meaning.tid(headers).tolist()
-        activity, related = self._guid_texts(headers.activity), self._guid_texts(headers.related)
-        size = headers.payload_length.tolist()
-        frames: Sequence[str] | None = self._frame_texts(window) if self._frames else None
-        for number, schema in window.schemas.items():
-            rows = window.rows_of(number)
-            if not len(rows):
-                continue
-            table = window.part(number)
-            if self._names:
-                table = replace(table, columns=with_names(table.columns, window.enumerations_of(number)))
-            names, columns = self._payload(table, headers.payload_length[rows])
-            for labels, places in self._groups(headers.label_list[rows]):
-                at = (rows if places is None else rows[places]).tolist()
-                own: list[Iterable[Any]] = [
-                    [source[row] for row in at] for source in (ms, utc, pid, tid, activity, related, size)
-                ]
-                own += columns if places is None else [[column[place] for place in places] for column in columns]
-                if frames is not None:
-                    own.append([frames[row] for row in at])
-                template = self._template(schema, labels, names)
-                for row, line in zip(at, map(template.__mod__, zip(*own, strict=True)), strict=True):
-                    made[row] = line
+        made = {
+            ',"ms":': json_texts.floats(meaning.ms(headers), plain=True),
+            ',"utc":': self._utc(headers),
+            ',"pid":': json_texts.whole_numbers(*meaning.pid(headers)),
+            ',"tid":': json_texts.whole_numbers(meaning.tid(headers)),
+            ',"activity":': self._guid_cells(headers.activity),
+            ',"related":': self._guid_cells(headers.related),
+            ',"bytes":': json_texts.whole_numbers(headers.payload_length),
+        }
+        if self._frames:
+            made[',"frames":'] = _cells(self._frame_texts(window))
         return made
 
-    def _groups(self, lists: Array) -> Iterator[tuple[LabelList | None, list[int] | None]]:
-        """Places of the rows that share everything that a template fixes, by the label list that overrides it; None: all."""
+    def _utc(self, headers: HeaderColumns) -> Cells:
+        times = self._trace.meaning.utc_ns(headers)
+        if (times == NO_TIME).any():
+            return _cells([f'"{text}"' for text in self._trace.meaning.utc_text(headers)])
+        return json_texts.times(times, decimals=7)
+
+    def _woven(
+        self, window: EventTable, number: int, schema: EventSchema, heads: dict[str, Cells], rows: Array
+    ) -> tuple[Array, Array]:
+        """The bytes of each row of a type, and all of them."""
+        table = window.part(number)
+        if self._names:
+            table = replace(table, columns=with_names(table.columns, window.enumerations_of(number)))
+        own = heads if len(rows) == len(window) else {word: json_texts.taken(one, rows) for word, one in heads.items()}
+        stated = self._stated(schema, window.headers.label_list[rows])
+        before = f'{{"provider":{_quoted(schema.provider)},"event":{_quoted(schema.name)},"id":{schema.event_id},'
+        pairs = [(before, stated), *own.items()]
+        last = pairs.pop() if self._frames else None
+        before = ',"payload":{'
+        for word, cells in self._payload(table, window.headers.payload_length[rows]):
+            pairs.append((before + word, cells))
+            before = ""
+        before += "}"
+        if last is not None:
+            pairs.append((before + last[0], last[1]))
+            before = ""
+        words = [word.encode() for word, _ in pairs] + [f"{before}}}\n".encode()]
+        columns = [cells for _, cells in pairs]
+        return json_texts.woven(columns, words, len(rows))
+
+    def _payload(self, table: Table, sizes: Array) -> Iterator[tuple[str, Cells]]:
+        """Values, and what stands before each."""
+        columns = {name: column for name, column in table.columns.items() if self._is_wanted(name)}
+        if not columns and self._fields is not None and "" in table.columns:  # members of an unnamed structure
+            columns = {name: column for name, column in table.flat.items() if self._is_wanted(name)}
+        for number, (name, column) in enumerate(columns.items()):
+            yield f"{',' if number else ''}{_quoted(name)}:", cells_of(column)
+        if table.remainder is not None and self._fields is None:
+            yield "", _cells(_rest_texts(table, sizes))
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._fields is None or name.lower() in self._fields
+
+    def _stated(self, schema: EventSchema, lists: Array) -> Cells:
+        """What the type says of each event, or its label list in the place of that."""
         changed = self._trace.overrides
         overriding = [index for index in distinct(lists).tolist() if index in changed] if changed else []
-        if not overriding:
-            yield None, None
-            return
-        groups = np.searchsorted(overriding, lists, side="right")
-        groups[~np.isin(lists, overriding)] = 0
-        order = np.argsort(groups, kind="stable")
-        bounds = np.searchsorted(groups[order], np.arange(len(overriding) + 2)).tolist()
-        for group, (first, last) in enumerate(pairwise(bounds)):
-            if first < last:
-                yield changed[overriding[group - 1]] if group else None, order[first:last].tolist()
+        texts = _cells([_stated_text(schema, labels) for labels in (None, *(changed[index] for index in overriding))])
+        which = np.zeros(len(lists), np.int64)
+        if overriding:
+            which = np.where(np.isin(lists, overriding), np.searchsorted(overriding, lists, side="right"), 0)
+        return json_texts.taken(texts, which)
 
-    def _payload(self, table: Table, sizes: Array) -> tuple[list[str], list[list[Any]]]:
-        names = [name for name in table.columns if self._fields is None or self._wanted(name)]
-        columns = [value_texts(table.columns[name]) for name in names]
-        if self._fields is not None and not names and "" in table.columns:  # members of an unnamed structure
-            inner = table.flat
-            names = [name for name in inner if name.lower() in self._fields]
-            columns = [value_texts(inner[name]) for name in names]
-        if table.remainder is not None and self._fields is None:
-            return [*names, "\0rest"], [*columns, _rest_texts(table, sizes)]
-        return names, columns
-
-    def _wanted(self, name: str) -> bool:
-        assert self._fields is not None
-        return name.lower() in self._fields
-
-    def _template(self, schema: EventSchema, labels: LabelList | None, names: Sequence[str]) -> str:
-        def stated(key: str) -> int:
-            value = None if labels is None else getattr(labels, key)
-            return int(getattr(schema, key) if value is None else value)
-
-        parts = [f'"{name}":%s' if name.isalnum() else f"{escaped(name)}:%s" for name in names if name != "\0rest"]
-        payload = ",".join(parts) + ("%s" if "\0rest" in names else "")
-        return (
-            f'{{"provider":{escaped(schema.provider)},"event":{escaped(schema.name)},"id":{schema.event_id},'
-            f'"version":{stated("version")},"level":{stated("level")},"opcode":{stated("opcode")},'
-            f'"keywords":"0x{stated("keywords"):x}","ms":%s,"utc":"%s","pid":%s,"tid":%s,"activity":%s,'
-            f'"related":%s,"bytes":%s,"payload":{{{payload}}}' + (',"frames":%s}' if self._frames else "}")
-        )
-
-    def _guid_texts(self, ids: Array) -> list[str]:
+    def _guid_cells(self, ids: Array) -> Cells:
         if not ids.any():
-            return ["null"] * len(ids)
-        if len(self._guids) < len(self._trace.guids):
+            return json_texts.taken(_cells(["null"]), np.zeros(len(ids), np.int64))
+        if len(self._guids[0]) < len(self._trace.guids):
             texts = header.guid_texts(self._trace.guids)
-            self._guids = ["null" if text is None else f'"{text}"' for text in texts]
-        known = self._guids
-        return [known[index] for index in ids.tolist()]
+            self._guids = _cells(["null" if text is None else f'"{text}"' for text in texts])
+        return json_texts.taken(self._guids, ids)
 
     def _frame_texts(self, window: EventTable) -> list[str]:
         frames = self._trace.frames_of(window.headers)
@@ -141,6 +157,21 @@ class JsonLines:
                 text = made[stack] = dumps(list(stack))
             texts.append(text)
         return texts
+
+
+def _cells(texts: Sequence[str]) -> Cells:
+    return json_texts.cells_of([text.encode("utf-8", "backslashreplace") for text in texts])
+
+
+def _stated_text(schema: EventSchema, labels: LabelList | None) -> str:
+    def stated(key: str) -> int:
+        value = None if labels is None else getattr(labels, key)
+        return int(getattr(schema, key) if value is None else value)
+
+    return (
+        f'"version":{stated("version")},"level":{stated("level")},"opcode":{stated("opcode")},'
+        f'"keywords":"0x{stated("keywords"):x}"'
+    )
 
 
 def _rest_texts(table: Table, lengths: Array) -> list[str]:
