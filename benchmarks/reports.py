@@ -4,7 +4,7 @@ other reports take.
     python benchmarks/reports.py [rounds] [--no-record]
 
 On the traces ``mixed``, ``collections`` and ``compilations`` of :mod:`traces`. Wanted: gc and jit in a fifth of the time of ``gcstats`` and
-``jitstats``, which read the file with TraceEvent, and each report in 150 MB. Ours print what people read.
+``jitstats``, which read the file with TraceEvent, and each report in 150 MB. Ours print what people read, and then all rows as JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import sysconfig
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -66,10 +67,12 @@ def main() -> None:
             commands = {f"{label} ours": [*ours, file, kind], f"{label} theirs": [*oracle(), verb, file]}
             a, b = (partial(measured, who, command) for who, command in commands.items())
             found = pairs(a, b, options.rounds)
+            as_json = [measured(f"{label} json", [*commands[f"{label} ours"], "--json"]) for _ in range(options.rounds)]
             figures |= {
                 f"{label} ×": 1 / found.ratio,
                 f"{label} s": found.median_a,
                 f"{label} theirs s": found.median_b,
+                f"{label} json s": median(as_json),
             }
     for kind in OTHERS:
         figures[f"{kind} mixed s"] = measured(f"{kind} mixed ours", [*ours, str(trace("mixed")), kind])
