@@ -2,8 +2,8 @@
 
 Exception/Start comes with each throw, up to .NET 8 also of one that is thrown again. Then the runtime looks for who catches it (filters run
 meanwhile), and unwinds the stack (blocks of finally run); ExceptionCatch/Start is the end of that. Which throw a catch is of is told by the thread
-alone: it is the one that came last and is still open. One that another took the place of, in a block of finally, is never caught, nor is one that
-ends the program, nor any of NativeAOT, which does not tell.
+alone: it is the one that came last and is still open (``trace.kernels.follow_exceptions``). One that another took the place of, in a block of
+finally, is never caught, nor is one that leaves a filter, nor one that ends the program, nor any of NativeAOT, which does not tell.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.leaves import with_leaves
-from dotnetdiag.analysis.pairs import latest_rows, pairs
+from dotnetdiag.analysis.pairs import combined_codes, pairs
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import NO_STACKS, StackedEvents, has_methods
@@ -29,13 +29,17 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace import kernels
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-THROWN, CAUGHT, CATCH_OVER, FINALLY, FINALLY_OVER, FILTER = 80, 250, 251, 252, 253, 254
-"""Exception/Start, ExceptionCatch/Start and /Stop, ExceptionFinally/Start and /Stop, ExceptionFilter/Start."""
+THROWN, CAUGHT, CATCH_OVER, FINALLY, FINALLY_OVER, FILTER, FILTER_OVER = 80, 250, 251, 252, 253, 254, 255
+"""Exception/Start, ExceptionCatch/Start and /Stop, ExceptionFinally/Start and /Stop, ExceptionFilter/Start and /Stop."""
+_FOLLOWED = {FILTER_OVER: 5, CATCH_OVER: 3, THROWN: 0, FILTER: 4, FINALLY: 6, CAUGHT: 2}
+"""The kinds of ``kernels.follow_exceptions``; of events of one time the first of these came first."""
+_ALONE = 1
 _NESTED, _AGAIN = 2, 4
 """Of ExceptionFlags: thrown while another was handled, thrown again."""
 MOST_MESSAGES = 1 << 16
@@ -102,7 +106,10 @@ class ExceptionsFold:
         names = {"ExceptionType": self._types, "ExceptionMessage": self._messages}
         self._thrown = StackedEvents(KeptEvents(having(THROWN), ("ExceptionFlags",), names=names))
         self._caught = KeptEvents(having(CAUGHT), names=("MethodName",), texts=self._methods)
-        self._others = {number: KeptEvents(having(number)) for number in (CATCH_OVER, FINALLY, FINALLY_OVER, FILTER)}
+        self._others = {
+            number: KeptEvents(having(number)) for number in (CATCH_OVER, FINALLY, FINALLY_OVER, FILTER_OVER)
+        }
+        self._others[FILTER] = KeptEvents(having(FILTER), names=("MethodName",), texts=self._methods)
         self._losses: Losses | None = None
 
     def wants(self, schema: EventSchema) -> bool:
@@ -129,8 +136,8 @@ class ExceptionsFold:
         thrown, caught = self._thrown.kept, self._caught.all()
         others = {number: one.all() for number, one in self._others.items()}
         made = self._thrown.result("Exceptions", "exceptions", np.ones(len(thrown)))
-        catch = pairs(thrown.ms, _keys(thrown), caught.ms, _keys(caught))
-        over = pairs(caught.ms, _keys(caught), others[CATCH_OVER].ms, _keys(others[CATCH_OVER]))
+        followed = _Followed({THROWN: thrown, CAUGHT: caught, **others}, self._methods.names)
+        catch, over = followed.ended(THROWN, CAUGHT), followed.ended(CAUGHT, CATCH_OVER)
         known = catch >= 0
         handled = np.where(over >= 0, np.append(others[CATCH_OVER].ms, 0.0)[over] - caught.ms, np.nan)
         return _Answer(
@@ -139,9 +146,9 @@ class ExceptionsFold:
             catch_ms=np.where(known, np.append(caught.ms, 0.0)[catch] - thrown.ms, np.nan),
             handled_ms=np.where(known, np.append(handled, np.nan)[catch], np.nan),
             caught_by=np.where(known, np.append(caught["MethodName"], -1)[catch], -1),
-            finallys=_within(thrown, others[FINALLY]),
-            finally_ms=_within_ms(thrown, others[FINALLY], others[FINALLY_OVER]),
-            filters=_within(thrown, others[FILTER]),
+            finallys=_sums(followed.throw_of(FINALLY), np.ones(len(others[FINALLY])), len(thrown)).astype(np.int64),
+            finally_ms=_sums(followed.throw_of(FINALLY), _lasted(others[FINALLY], others[FINALLY_OVER]), len(thrown)),
+            filters=_sums(followed.throw_of(FILTER), np.ones(len(others[FILTER])), len(thrown)).astype(np.int64),
             types=self._types.names,
             messages=self._messages.names,
             methods=[_as_elsewhere(one) for one in self._methods.names],
@@ -155,23 +162,51 @@ def _keys(kept: Kept) -> tuple[Array, Array]:
     return kept.pid, kept.tid
 
 
-def _owner(thrown: Kept, events: Kept) -> Array:
-    """The last throw of the thread before each of these."""
-    return latest_rows(_keys(thrown), thrown.ms, _keys(events), events.ms)
+class _Followed:
+    """Which throw each event is of, and what ends each."""
+
+    def __init__(self, kept: Mapping[int, Kept], methods: Sequence[str]) -> None:
+        parts = [kept[number] for number in _FOLLOWED]
+        ends = np.cumsum([0, *map(len, parts)])
+        self._rows = {number: (first, last) for number, first, last in zip(_FOLLOWED, ends, ends[1:], strict=False)}
+        kind = np.repeat(np.array(list(_FOLLOWED.values()), np.uint8), np.diff(ends))
+        flags = kept[THROWN]["ExceptionFlags"]
+        kind[slice(*self._rows[THROWN])] = np.where(
+            (flags >= 0) & (flags & (_NESTED | _AGAIN) == 0), _ALONE, _FOLLOWED[THROWN]
+        )
+        unknown = methods.index(OTHERS) if OTHERS in methods else -1
+        method = np.concatenate([one.fields.get("MethodName", np.full(len(one), -1)) for one in parts]).astype(np.int64)
+        method[method == unknown] = -1
+        threads = combined_codes(*(np.concatenate(columns) for columns in zip(*map(_keys, parts), strict=True)))
+        self._order = np.lexsort((np.concatenate([one.ms for one in parts]), threads))
+        self._place = np.empty(len(self._order), np.int64)
+        self._place[self._order] = np.arange(len(self._order))
+        self._owner, self._partner = kernels.follow_exceptions(
+            threads[self._order], kind[self._order], method[self._order]
+        )
+
+    def throw_of(self, number: int) -> Array:
+        """Of each event with an id the row of its throw, -1 for none."""
+        return self._of(number, self._owner, THROWN)
+
+    def ended(self, number: int, end: int) -> Array:
+        """Of each event with an id the row of what ends it, events with another; -1 for none."""
+        return self._of(number, self._partner, end)
+
+    def _of(self, number: int, told: Array, other: int) -> Array:
+        own = told[self._place[slice(*self._rows[number])]]
+        return np.where(own >= 0, np.append(self._order, 0)[own] - self._rows[other][0], -1)
 
 
-def _within(thrown: Kept, events: Kept) -> Array:
-    """How many of these each throw had."""
-    of = _owner(thrown, events)
-    return np.bincount(of[of >= 0], minlength=len(thrown))
-
-
-def _within_ms(thrown: Kept, starts: Kept, stops: Kept) -> Array:
-    """How long those took."""
+def _lasted(starts: Kept, stops: Kept) -> Array:
+    """How long each took, 0 where it has no end."""
     stop = pairs(starts.ms, _keys(starts), stops.ms, _keys(stops))
-    of = _owner(thrown, starts)
-    own = (of >= 0) & (stop >= 0)
-    return np.bincount(of[own], stops.ms[stop[own]] - starts.ms[own], minlength=len(thrown))
+    return np.where(stop >= 0, np.append(stops.ms, 0.0)[stop] - starts.ms, 0.0)
+
+
+def _sums(rows: Array, values: Array, count: int) -> Array:
+    """Of so many rows what comes to each."""
+    return np.bincount(rows[rows >= 0], values[rows >= 0], minlength=count)
 
 
 def _as_elsewhere(name: str) -> str:

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The loops over the frames of all stacks, without the GIL. Called through ``kernels.py``; ``fallback.py`` does the same by
+"""The loops over the frames of all stacks, and over the exceptions of all threads, without the GIL. Called through ``kernels.py``; ``fallback.py`` does the same by
 numpy.
 
 Rule 1: nothing is allocated here. A loop that needs larger arrays stops before the stack that may not fit.
@@ -374,3 +374,89 @@ def expand(
             whole &= node == ROOT and at == offsets[k + 1]
     if not whole:
         raise ValueError("paths of other lengths")
+
+
+cdef enum:
+    THROWN = 0
+    THROWN_ALONE = 1
+    CAUGHT = 2
+    CATCH_OVER = 3
+    FILTER = 4
+    FILTER_OVER = 5
+    FINALLY = 6
+
+    WHICH = 0
+    STATE = 1
+    METHOD = 2
+    CATCH = 3
+    LAST_FILTER = 4
+    LAST_CATCH = 5
+    PARTS = 6
+
+    RISEN = 0
+    HELD = 1
+    FILTERED = 2
+
+
+def follow_exceptions(
+    const int64_t[::1] thread not None, const uint8_t[::1] kind not None, const int64_t[::1] method not None,
+    int64_t[::1] owner not None, int64_t[::1] partner not None, int64_t[:, ::1] opened not None,
+):
+    """See ``kernels.follow_exceptions``. ``opened`` has a row for each exception and filter that is open: its event, state, method, catch, and
+    the last rows below it that are a filter, and an exception that a catch has.
+    """
+    cdef int64_t count = thread.shape[0], depth = opened.shape[0], i, top = -1, last_filter = -1, last_catch = -1, low
+    cdef uint8_t what
+    for length in (kind.shape[0], method.shape[0], owner.shape[0], partner.shape[0]):
+        check_lengths(count, length)
+    check_lengths(PARTS, opened.shape[1])
+    if depth < 1:
+        raise ValueError("no room for what is open")
+    with nogil:
+        for i in range(count):
+            what = kind[i]
+            owner[i] = partner[i] = -1
+            if i == 0 or thread[i] != thread[i - 1] or what == THROWN_ALONE or top + 1 == depth:
+                top = last_filter = last_catch = -1
+            low = top + 1  # rows from here on are over
+            if what == FILTER_OVER:
+                if last_filter >= 0:
+                    low = last_filter
+                    owner[i] = opened[low, WHICH]
+            elif what == CATCH_OVER:
+                if last_catch > last_filter:
+                    low = last_catch
+                    owner[i] = opened[low, WHICH]
+                    partner[opened[low, CATCH]] = i
+            elif what == CAUGHT or what == FILTER:
+                if last_filter >= 0 and 0 <= method[i] == opened[last_filter, METHOD]:
+                    low = last_filter
+            if low <= top:
+                last_filter, last_catch = opened[low, LAST_FILTER], opened[low, LAST_CATCH]
+                top = low - 1
+            if what == CAUGHT:
+                while top >= 0 and opened[top, STATE] == FILTERED:
+                    last_filter, last_catch = opened[top, LAST_FILTER], opened[top, LAST_CATCH]
+                    top -= 1
+                if top >= 0:
+                    owner[i] = opened[top, WHICH]
+                    if opened[top, STATE] == RISEN:
+                        partner[owner[i]] = i
+                        opened[top, STATE] = HELD
+                        last_catch = top
+                    opened[top, CATCH] = i
+            elif what == FINALLY:
+                owner[i] = opened[top, WHICH] if top >= 0 else -1
+            elif what == FILTER or what == THROWN or what == THROWN_ALONE:
+                top += 1
+                opened[top, LAST_FILTER], opened[top, LAST_CATCH] = last_filter, last_catch
+                if what == FILTER:
+                    owner[i] = opened[top - 1, WHICH] if top > 0 else -1
+                    opened[top, STATE] = FILTERED
+                    last_filter = top
+                else:
+                    owner[i] = i
+                    opened[top, STATE] = RISEN
+                opened[top, WHICH] = owner[i]
+                opened[top, METHOD] = method[i]
+                opened[top, CATCH] = -1

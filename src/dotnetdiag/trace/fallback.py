@@ -186,3 +186,52 @@ def expand(parent: Array, frame: Array, nodes: Array, offsets: Array) -> Array:
         nodes = parent[nodes]
         places, nodes = places[nodes > 0] + 1, nodes[nodes > 0]
     return frames
+
+
+def follow_exceptions(thread: Array, kind: Array, method: Array, owner: Array, partner: Array, opened: Array) -> None:
+    """See ``kernels.follow_exceptions``: what is open decides, so each event is looked at."""
+    owner[:] = partner[:] = -1
+    stack: list[_Open] = []
+    before = None
+    for i, (own, what, where) in enumerate(zip(thread.tolist(), kind.tolist(), method.tolist(), strict=True)):
+        if own != before or what == _ALONE or len(stack) == len(opened):
+            stack = []
+        before = own
+        filters = [place for place, one in enumerate(stack) if one.is_filter]
+        last_filter = filters[-1] if filters else -1
+        held = [place for place, one in enumerate(stack) if one.catch is not None]
+        if what == _FILTER_OVER and filters:
+            owner[i] = stack[last_filter].thrown
+            del stack[last_filter:]
+        elif what == _CATCH_OVER and held and held[-1] > last_filter:
+            one = stack[held[-1]]
+            owner[i], partner[one.catch] = one.thrown, i
+            del stack[held[-1] :]
+        elif what in (_CAUGHT, _FILTER) and filters and 0 <= where == stack[last_filter].method:
+            del stack[last_filter:]
+        if what == _CAUGHT:
+            while stack and stack[-1].is_filter:
+                stack.pop()
+            if stack:
+                owner[i] = stack[-1].thrown
+                if stack[-1].catch is None:
+                    partner[owner[i]] = i
+                stack[-1].catch = i
+        elif what in (_FINALLY, _FILTER):
+            owner[i] = stack[-1].thrown if stack else -1
+            if what == _FILTER:
+                stack.append(_Open(int(owner[i]), where, is_filter=True))
+        elif what in (_THROWN, _ALONE):
+            owner[i] = i
+            stack.append(_Open(i, where))
+
+
+_THROWN, _ALONE, _CAUGHT, _CATCH_OVER, _FILTER, _FILTER_OVER, _FINALLY = range(7)
+
+
+class _Open:
+    """An exception, or a filter, that is not over yet."""
+
+    def __init__(self, thrown: int, method: int, *, is_filter: bool = False) -> None:
+        self.thrown, self.method, self.is_filter = thrown, method, is_filter
+        self.catch: int | None = None

@@ -1,4 +1,4 @@
-"""The loops over the frames of all stacks, compiled or by numpy, with arrays in and arrays out.
+"""The loops over the frames of all stacks and the exceptions of all threads, compiled or not, with arrays in and arrays out.
 
 Nodes, frames and codes are i32, addresses u64, offsets i64. The numbers that are given are those of the order in which things
 are first seen, in both forms.
@@ -33,6 +33,8 @@ COMPILED = KERNELS is not None
 _KEYS = np.frombuffer(bytearray(os.urandom(3 * 8)), np.uint64)
 """Of the hashes of addresses and nodes: nobody can write a file whose addresses meet."""
 _LEAST_SLOTS = 1 << 12
+MOST_OPEN, OPEN_PARTS = 1 << 12, 6
+"""Exceptions and filters of a thread that are open at a time; of more than that no more than the last are followed."""
 
 
 def _slots(count: int) -> int:
@@ -142,3 +144,18 @@ def expand(parent: Array, frame: Array, nodes: Array, offsets: Array) -> Array:
     frames = np.empty(int(offsets[-1]), np.int32)
     KERNELS.expand(parent, frame, nodes, offsets, frames)
     return frames
+
+
+def follow_exceptions(thread: Array, kind: Array, method: Array) -> tuple[Array, Array]:
+    """Of events of exceptions, by thread (i64) and then in the order of time: which throw each is of, and what ends it (rows, -1 for none): of a
+    throw the first catch that had it, of a catch its end. What each is says ``kind`` (u8): 0 a throw, 1 a throw when nothing else was handled by
+    the thread, 2 a catch, 3 its end, 4 a filter, 5 its end, 6 a block of finally. ``method`` (i64): where a catch or filter is, below 0 where
+    that is not known.
+
+    A catch that comes again without a throw (``throw;`` of 9 and later) is of the same throw. What was thrown in a filter and not caught there is
+    over with the filter; up to .NET 8 nothing tells of that end but the next filter or catch of its method.
+    """
+    owner, partner = np.empty(len(thread), np.int64), np.empty(len(thread), np.int64)
+    opened = np.empty((MOST_OPEN, OPEN_PARTS), np.int64)
+    (KERNELS or fallback).follow_exceptions(thread, kind, method, owner, partner, opened)
+    return owner, partner
