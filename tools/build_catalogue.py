@@ -48,6 +48,21 @@ RUNTIME, RUNDOWN, STRESS, PRIVATE, MONO = (
     "Microsoft-DotNETRuntimeMonoProfiler",
 )
 
+# Values that runtimes write and the manifest does not name: as TraceEvent calls them.
+BEYOND = {
+    "GCReasonMap": {
+        "10": "InducedCompacting",
+        "11": "LowMemoryHost",
+        "12": "PMFullGC",
+        "13": "LowMemoryHostBlocking",
+        "14": "BgcTuningSOH",
+        "15": "BgcTuningLOH",
+        "16": "BgcStepping",
+        "17": "InducedAggressive",
+    },
+    "ThreadAdjustmentReasonMap": {"8": "CooperativeBlocking"},
+}
+
 # Manifest symbols that do not follow from task and opcode (seen as tracepoint names in the runtimes 3.1 to 10).
 SYMBOLS = {
     RUNTIME: {
@@ -310,7 +325,9 @@ def build(source: list[dict[str, Any]]) -> dict[str, Any]:
             "keywords": {key: int(bits, 16) for key, bits in provider["keywords"].items()},
             "opcodes": provider["opcodes"],
             "tasks": provider["tasks"],
-            "maps": {key: [value["kind"], value["values"]] for key, value in provider["maps"].items()},
+            "maps": {
+                key: [value["kind"], value["values"] | BEYOND.get(key, {})] for key, value in provider["maps"].items()
+            },
             "events": events,
         }
     return catalogue

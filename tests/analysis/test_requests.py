@@ -12,7 +12,7 @@ from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis.request_kinds import readable, routes
 from dotnetdiag.analysis.requests import NO_EVENTS, requests
-from dotnetdiag.nettrace import Metadata, Writer
+from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace.trace import Trace
 
 COUNTED = {
@@ -82,6 +82,27 @@ def test_ends_are_told_by_activities_and_what_is_left_by_threads(
             ids: dict[str, Any] = {} if activity is None else {"activity": activity}
             writer.write_event(kind, time * 1_000_000, b"", thread=thread, **ids)
     assert requests(Trace(file.getvalue())).requests.values("duration_ms") == expected
+
+
+def test_a_request_whose_answer_breaks_off_has_failed() -> None:
+    """HttpClient tells that within the activity of the content, as 8 and 10 were seen to do."""
+    file = io.BytesIO()
+    http, text = "System.Net.Http", FieldType(code=TypeCode.STRING)
+    names = ("RequestStart", "ResponseContentStart", "RequestFailed", "ResponseContentStop", "RequestStop")
+    fields = {"RequestFailed": (Field(name="exceptionMessage", type=text),)}
+    with Writer(file) as writer:
+        for number, name in enumerate(names, 1):
+            record = Metadata(
+                metadata_id=number, provider=http, event_id=number, name=name, fields=fields.get(name, ())
+            )
+            writer.add_metadata(record)
+        for number, activity, related in ((1, A, None), (2, B, A), (3, B, None), (4, B, None), (5, A, None)):
+            ids: dict[str, Any] = {"activity": activity} | ({} if related is None else {"related": related})
+            said = "broken off\0".encode("utf-16-le") if number == 3 else b""
+            writer.write_event(number, number * 1_000_000, said, thread=1, **ids)
+    request, content = requests(Trace(file.getvalue())).requests.to_pylist()
+    assert (request["kind"], request["failure"]) == ("client", "broken off")
+    assert (content["kind"], content["failure"]) == ("client answer content", None)
 
 
 def test_routes_have_no_numbers_and_no_ids() -> None:

@@ -76,6 +76,25 @@ def test_an_await_that_does_not_end_has_no_time() -> None:
     assert (made.totals.unfinished, made.profile.total) == (1, 1.0)
 
 
+def test_below_what_has_not_ended_each_await_begins_a_chain() -> None:
+    """As Main of a program that runs: its own await is over when the recording is."""
+    events = [
+        awaits(1, 10, 20, "A.Main"),
+        awaits(2, 11, 10, "A.One"),
+        awaits(3, 12, 11, "A.Leaf"),
+        done(4, 12),
+        done(5, 11),
+    ]
+    more = [awaits(6, 13, 10, "A.Two"), done(7, 13), awaits(8, 14, 21, "B.Waits")]
+    made = tasks(traced(*events, *more))
+    assert [(row["duration_ms"], row["chain"], row["depth"]) for row in made.chains.to_pylist()] == [
+        (3.0, "A.Main > A.One > A.Leaf", 3),
+        (1.0, "A.Main > A.Two", 2),
+        (None, "B.Waits", 1),
+    ]
+    assert made.totals.chains == 3
+
+
 def test_tasks_that_lie_and_await_each_other_are_chains_of_their_own() -> None:
     made = tasks(
         traced(

@@ -64,6 +64,22 @@ def assert_the_same(path: Path) -> None:
     assert totals.unfinished == 0
 
 
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_who_waited_is_known_without_the_keyword_that_tells_it(
+    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TraceEvent says of all methods then that threads waited for them. By what is told with the keyword, the tier tells it too."""
+    words, environment = command(runtime, "generics+cpu", "rounds=100")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    path, without = tmp_path / "jit.nettrace", tmp_path / "without.nettrace"
+    dd.collect(output=path, command=words, **EVENTS)
+    dd.filter(path, without, events=["Method/JittingStarted", "Method/LoadVerbose"])
+    told, found = (dd.jit(one).methods for one in (path, without))
+    assert "TieredCompilationBackground" in told.values("kind")
+    assert found.values("kind") == told.values("kind")
+
+
 @pytest.mark.parametrize("runtime", REQUIRED)
 def test_what_was_not_inlined_and_what_was_compiled_although_it_was_compiled_ahead(
     runtime: str, tmp_path: Path

@@ -36,6 +36,8 @@ SOME = 5.0
 PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
 INDUCED, INDUCED_SHARE = 3, 0.2
 WAITED_MS, STARVED_MS = 20.0, 100.0
+BLOCKED_TIMES = 4
+"""So often a pool has taken threads because its own waited for tasks: once or twice is a start."""
 MANY, MANY_A_SECOND, THROW_MS = 20, 10.0, 0.02
 """Exceptions, and what one costs about."""
 SLOW_MS, SLOWER = 20.0, 5.0
@@ -226,10 +228,10 @@ def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:
 
 def _of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
     totals = made.totals
-    starving = totals.reasons.get("Starvation", 0)
-    if totals.starved_ms < STARVED_MS and not starving:
+    starving, blocked = totals.reasons.get("Starvation", 0), _added_for_blocked(made)
+    if totals.starved_ms < STARVED_MS and not starving and blocked < BLOCKED_TIMES:
         return
-    text = "the thread pool starves"
+    text = "the thread pool starves" if totals.starved_ms or starving else "threads of the pool are blocked"
     if totals.starved_ms:
         queue = totals.queue_ms
         text += (
@@ -241,9 +243,23 @@ def _of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
             text += f"; {first['count']:,} of {totals.count:,} were queued by {short(first['method'])}"
     if starving:
         text += f"; it took more threads {starving:,} times because nothing went on"
+    if blocked:
+        text += (
+            f"; it took more threads {blocked:,} times because its threads waited for tasks (Task.Wait, Task.Result)"
+        )
     if totals.max_threads:
         text += f" (at most {totals.max_threads:,} threads)"
     yield Finding(severity=max(_share(totals.starved_ms, seconds), SOME), question="threadpool", text=text)
+
+
+def _added_for_blocked(made: ThreadPoolReport) -> int:
+    """How often the pool took more threads because its own waited for tasks; it says the same of taking them back."""
+    threads: dict[int, int] = {}
+    added = 0
+    for row in made.adjustments.to_pylist():
+        before, threads[row["pid"]] = threads.get(row["pid"], 0), row["threads"]
+        added += row["reason"] == "CooperativeBlocking" and row["threads"] > before
+    return added
 
 
 def _of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table
+from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
@@ -46,6 +47,8 @@ TIERS = (
     "OptimizedTier1Instrumented",
 )
 """As TraceEvent writes them, by bits 7 to 9 of a method's flags (.NET Core 3 and later)."""
+_OF_TIERS = [TIERS.index(name) for name in ("OptimizedTier1", "QuickJittedInstrumented", "OptimizedTier1Instrumented")]
+"""What a thread of the tiers compiles, and nothing else (8 to 10); now and then 8 compiles such a method where it is called."""
 _NAME = ("MethodNamespace", "MethodName", "MethodSignature")
 MOST_NAMES = 1 << 20
 """Different parts of names of methods that are told apart."""
@@ -130,7 +133,7 @@ class JitFold:
         compile_ms = np.where(known, _at(ends.ms, end) - starts.ms, 0.0)
         native = np.where(known, np.maximum(_at(ends["MethodSize"], end), 0), 0)
         il = np.maximum(starts["MethodILSize"], 0)
-        waited = ~self._is_background(starts)
+        waited = ~self._is_background(starts, tier)
         looked = latest_rows(
             [entries.pid, entries["MethodID"]], entries.ms, [starts.pid, starts["MethodID"]], starts.ms
         )
@@ -201,10 +204,15 @@ class JitFold:
             names.append(f"{self._parts[space]}.{self._parts[name]}{said[max(said.find('('), 0) :]}")
         return Coded(Text.from_pylist(names), which.reshape(-1))
 
-    def _is_background(self, starts: Kept) -> Array:
-        """Whether a thread of the tiers compiled it, between the begin and the end of such work."""
-        made = np.zeros(len(starts), np.bool_)
+    def _is_background(self, starts: Kept, tier: Array) -> Array:
+        """Whether a thread of the tiers compiled it, between the begin and the end of such work; where a process tells of none, by the tiers of
+        what each thread compiled.
+        """
         began, ended = (kept.all() for kept in self._in_background)
+        thread = combined([starts.pid, starts.tid], len(starts))[1]
+        is_of_tiers = np.isin(tier, _OF_TIERS)
+        has_others = np.bincount(thread, ~is_of_tiers & (tier > 0)) > 0
+        made = is_of_tiers & ~has_others[thread] & ~np.isin(starts.pid, began.pid)
         for first in began.threads().tolist():
             pid, tid = began.pid[first], began.tid[first]
             rows = np.flatnonzero((starts.pid == pid) & (starts.tid == tid))

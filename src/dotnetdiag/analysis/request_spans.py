@@ -73,6 +73,7 @@ class RequestSpans:
 
     def __init__(self, kinds: Sequence[SpanEvents]) -> None:
         rows: list[Kept] = []
+        within: list[tuple[int, Kept, Array]] = []
         stop_ms, stop_tid, status, reason, kind, label, labels = [], [], [], [], [], [], list[str]()
         self.reasons: list[str] = []
         for number, one in enumerate(kinds):
@@ -92,6 +93,7 @@ class RequestSpans:
             why = failures[one.kind.reason] if one.kind.reason else np.zeros(len(failures), np.int64)
             texts = one.reasons.names if one.kind.reason else ["failed"]
             reason.append(np.where(failed >= 0, np.append(why, -1)[failed] + len(self.reasons), -1))
+            within.append((number, failures.of(np.flatnonzero(of < 0)), why[of < 0] + len(self.reasons)))
             self.reasons += texts
             kind.append(np.full(len(starts), number))
             own, which = _labels(one, starts)
@@ -117,6 +119,20 @@ class RequestSpans:
         parent = self.of_activity(self.rows.pid, self.rows["related"], self.rows.ms)
         parent[parent == np.arange(len(parent))] = -1
         self.parent, self.depth = levels(parent, DEEPEST)
+        for number, failures, why in within:
+            self._fail(number, failures, why)
+
+    def _fail(self, kind: int, failures: Kept, why: Array) -> None:
+        """HttpClient tells that a request failed within the activity of its answer's content, where that breaks off."""
+        at = self.of_activity(failures.pid, failures["activity"], failures.ms)
+        for _ in range(DEEPEST):
+            other = np.flatnonzero((at >= 0) & (np.append(self.rows["kind"], kind)[at] != kind))
+            if not len(other):
+                break
+            at[other] = self.parent[at[other]]
+        fits = (at >= 0) & (np.append(self.rows["kind"], -1)[at] == kind)
+        fits[fits] = self.rows["reason"][at[fits]] < 0
+        self.rows["reason"][at[fits]] = why[fits]
 
     def of_activity(self, pid: Array, activity: Array, ms: Array) -> Array:
         """The rows of activities at some times, for an id may come again; -1 for none."""

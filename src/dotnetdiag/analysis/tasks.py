@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.answers import answer_table
+from dotnetdiag.analysis.answers import answer_table, number
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.groups import groups, quantiles_of
@@ -57,8 +57,8 @@ NO_EVENTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TaskTotals:
-    """Of all awaits. ``blocking`` ones held their thread; ``unfinished`` have no end in the recording and count in no time; ``chains`` began with
-    an await that nothing awaits; ``deepest``: so many in each other. ``awaits_ms``: quantiles by name.
+    """Of all awaits. ``blocking`` ones held their thread; ``unfinished`` have no end in the recording and count in no time; ``chains`` begin with
+    an await that nothing awaits, or only what has not ended; ``deepest``: so many in each other. ``awaits_ms``: quantiles by name.
     """
 
     count: int
@@ -72,7 +72,8 @@ class TaskTotals:
 @dataclass(frozen=True, kw_only=True)
 class TaskReport(Report):
     """``awaits``: a row for each, in the order of their begins; ``by_method``: the methods that awaited; ``chains``: the longest, with who awaited
-    what in them. ``profile``: the logical stacks, in ms. ``notes``: what the recording lacks.
+    what in them; where the begin has no end, without a duration, and last. ``profile``: the logical stacks, in ms. ``notes``: what the
+    recording lacks.
     """
 
     MAIN = "awaits"
@@ -145,6 +146,7 @@ class TasksFold:
             return answer_table(title, content, notes, made.losses)
 
         own = _own_ms(made.duration_ms, caller)
+        begins = _begins(known, caller)
         # of each process its own methods
         which = np.unique(np.stack([starts.pid, made.method.which]), axis=1, return_inverse=True)[1].reshape(-1)
         found = groups([which], made.duration_ms)
@@ -163,13 +165,13 @@ class TasksFold:
                     "max_ms": Scalar(found.most, None, Kind.F8),
                 },
             ),
-            chains=table("chains", _chains(made, caller)),
+            chains=table("chains", _chains(made, caller, begins)),
             profile=_logical(made, caller, depth, own),
             totals=TaskTotals(
                 count=len(starts),
                 blocking=int(is_blocking.sum()),
                 unfinished=int((~known).sum()),
-                chains=int((caller < 0).sum()),
+                chains=len(begins),
                 deepest=int(depth.max(initial=0)),
                 awaits_ms=quantiles_of(ended),
             ),
@@ -196,11 +198,20 @@ def _own_ms(duration_ms: Array, caller: Array) -> Array:
     return np.where(np.isnan(duration_ms), 0.0, np.maximum(plain - below, 0.0))
 
 
-def _chains(made: Lasting, caller: Array) -> dict[str, Column]:
-    """The longest that nothing awaits: in each, the await that took longest of those below."""
-    roots = np.flatnonzero((caller < 0) & made.known)
-    roots = roots[np.lexsort((roots, -made.duration_ms[roots]))][:CHAINS]
+def _begins(known: Array, caller: Array) -> Array:
+    """What begins a chain: awaits that have ended and that nothing awaits, or only what has not ended (as Main has not, of a program that runs);
+    and those without an end that await nothing.
+    """
+    above = caller >= 0
+    is_below_end = above & np.append(known, False)[caller]
+    awaits = np.bincount(caller[above], minlength=len(caller)) > 0
+    return np.flatnonzero(np.where(known, ~is_below_end, ~awaits))
+
+
+def _chains(made: Lasting, caller: Array, begins: Array) -> dict[str, Column]:
+    """The longest: in each, what awaits the begin, and the await that took longest of those below."""
     plain = np.nan_to_num(made.duration_ms)
+    roots = begins[np.lexsort((begins, -plain[begins], ~made.known[begins]))][:CHAINS]
     longest = np.full(len(caller), -1)
     has = np.flatnonzero(caller >= 0)
     has = has[np.argsort(plain[has], kind="stable")]
@@ -210,6 +221,8 @@ def _chains(made: Lasting, caller: Array) -> dict[str, Column]:
     depths = []
     for row in roots.tolist():
         chain = [row]
+        while caller[chain[0]] >= 0:
+            chain.insert(0, int(caller[chain[0]]))
         while longest[chain[-1]] >= 0:
             chain.append(int(longest[chain[-1]]))
         ids = made.frame[chain].tolist()
@@ -217,7 +230,7 @@ def _chains(made: Lasting, caller: Array) -> dict[str, Column]:
         depths.append(len(chain))
     return {
         "start_ms": Scalar(made.starts.ms[roots], None, Kind.F8),
-        "duration_ms": Scalar(plain[roots], None, Kind.F8),
+        "duration_ms": number(made.duration_ms[roots]),
         "pid": Scalar(made.starts.pid[roots], None, Kind.I8),
         "task": Scalar(made.starts["TaskID"][roots], None, Kind.I8),
         "depth": Scalar(np.array(depths, np.int64), None, Kind.I8),

@@ -52,7 +52,10 @@ def show(made: TaskReport, number: int) -> None:
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.awaits_ms.items())
     echo(f"ms: {parts}" if parts else "how long they took is not told")
     figures(made.by_method, ("method",), number, of=("own_ms", "total_ms", "max_ms"))
-    chains = [(f"{row['duration_ms']:,.3f}", row["chain"]) for row in made.chains[:number].to_pylist()]
+    chains = [
+        ("" if row["duration_ms"] is None else f"{row['duration_ms']:,.3f}", row["chain"])
+        for row in made.chains[:number].to_pylist()
+    ]
     if chains:
         echo()
         table(("ms", "chain"), chains, right=("ms",), shorten=cut)

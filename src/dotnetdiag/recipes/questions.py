@@ -164,8 +164,8 @@ def jit(source: PathText | Trace) -> JitReport:
     ``start_ms``, ``compile_ms``, ``il_bytes``, ``native_bytes``, ``pid``, ``tid``, ``rejected`` (1: looked for in code that was compiled ahead,
     and not there or not usable); None where the end of a compilation, or what else it takes, was not recorded.
 
-    It needs the keyword jit at level verbose, the keyword compilation for ``kind``, compilationdiagnostic for ``rejected``, and jittracing for
-    ``.inlining``. Raises InputError and FormatError for a path, as ``open``.
+    It needs the keyword jit at level verbose, the keyword compilation for ``kind`` (without it the tier tells), compilationdiagnostic for
+    ``rejected``, and jittracing for ``.inlining``. Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.jit import jit as ask
 
