@@ -112,10 +112,11 @@ def test_routes_have_no_numbers_and_no_ids() -> None:
         "GET /a/1/c",
         "POST /x/6f9619ff-8b86-d011-b42d-00c04fc964ff",
         "GET /find?q=one&page=2",
+        "GET /slow?0",
         "GET /v2/x",
     ]
     made, _ = routes(names, np.arange(len(names)))
-    assert made == ["GET /a/*/b", "GET /a/*/c", "POST /x/*", "GET /find?q=*&page=*", "GET /v2/x"]
+    assert made == ["GET /a/*/b", "GET /a/*/c", "POST /x/*", "GET /find?q=*&page=*", "GET /slow?*", "GET /v2/x"]
 
 
 @pytest.mark.parametrize(

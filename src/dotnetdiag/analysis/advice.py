@@ -24,6 +24,7 @@ from dotnetdiag.analysis.native import NO_SAMPLER, is_of_native, native_of
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport
 from dotnetdiag.table import Losses, Table
@@ -212,6 +213,9 @@ def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
 
 def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:
     totals = made.totals
+    stuck = Stuck(made, seconds, least_ms=WAITED_MS)
+    if stuck.longest_ms >= WAITED_MS and _share(stuck.longest_ms, seconds) >= LEAST:
+        yield Finding(severity=_share(stuck.longest_ms, seconds), question="contention", text=stuck.text())
     share = _share(totals.total_ms, seconds)
     if totals.total_ms < WAITED_MS or share < LEAST:
         return

@@ -22,7 +22,9 @@ DIAGNOSTIC_SOURCE, ARGUMENTS = "Microsoft-Diagnostics-DiagnosticSource", "Argume
 SCOPE = "scope"
 """What only holds others together: scopes of loggers."""
 _SOCKET = re.compile(r"(InterNetwork(?:V6)?):\d{1,4}:\{(\d{1,3}(?:,\d{1,3}){1,126})\}")
-_VARIABLE = re.compile(r"(?<=/)(?:\d+|[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12})(?=/|\?|$)|(?<==)[^&]*")
+_VARIABLE = re.compile(
+    r"(?<=[/?&])(?:\d+|[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12})(?=[/?&]|$)|(?<==)[^&]*"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ def threads(file: Path, number: int, form: str) -> None:
     """Show the threads of a trace FILE: when each came, what it is, how long it ran and waited, what it allocated and threw.
 
     The formats for programs have all of them. What a recording tells depends on what was recorded: samples for running and
-    waiting, --clrevents threading+contention+waithandle+exception for the rest.
+    waiting, --clrevents gc+threading+contention+waithandle+exception --clreventlevel verbose for the rest.
 
     \b
     dotnetdiag trace report app.nettrace threads
