@@ -151,6 +151,114 @@ def take_targets(const uint8_t[::1] rows, bint wide, uint64_t[::1] targets):
             targets[i] = pointer_at(&rows[i * row], wide)
 
 
+cdef struct Blocks:
+    int64_t expected
+    int64_t full
+    int64_t last
+    int64_t uneven
+
+
+cdef enum:
+    BLOCK_HEADER = 10
+    IS_NODES = 1
+    IS_EDGES = 2
+
+
+def take_blocks(
+    const uint8_t[::1] data,
+    const int64_t[::1] offsets,
+    const int64_t[::1] lengths,
+    const uint8_t[::1] kinds,
+    bint wide,
+    int64_t done,
+    int64_t[::1] states,
+    int64_t told,
+    uint64_t[::1] address,
+    uint32_t[::1] sizes,
+    uint32_t[::1] codes,
+    uint32_t[::1] ends,
+    uint64_t[::1] targets,
+    int32_t[::1] slots,
+    uint64_t[::1] ids,
+    int64_t count,
+    uint64_t key,
+):
+    """Take blocks of objects (kind 1) and of references (2) from ``done`` on, and pass over events of kind 0. ``states`` are four numbers of each
+    of both streams: the next block, the rows of the first and of the last, how many others had not as many. (done, objects, references,
+    told, count): done is the first event that is anything else, or a block that is not the next, not whole, or has what :func:`take_nodes`
+    stops at.
+    """
+    cdef int64_t n = offsets.shape[0], i, row, rows, nodes = 0, edges = 0, before, code, offset, length, size = data.shape[0]
+    cdef int64_t node_bytes = WIDE_NODE if wide else NARROW_NODE, edge_bytes = WIDE_EDGE if wide else NARROW_EDGE
+    cdef uint64_t last = 0, kind, bytes, references
+    cdef uint32_t number, told_rows
+    cdef const uint8_t* place
+    cdef Blocks* blocks
+    if (
+        lengths.shape[0] != n or kinds.shape[0] != n or states.shape[0] != 8 or done < 0 or not is_table(slots, ids, count)
+        or sizes.shape[0] != address.shape[0] or codes.shape[0] != address.shape[0] or ends.shape[0] != address.shape[0]
+    ):
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        code = -1
+        while done < n:
+            if kinds[done] == 0:
+                done += 1
+                continue
+            offset, length = offsets[done], lengths[done]
+            if kinds[done] > IS_EDGES or length < BLOCK_HEADER or offset < 0 or offset > size - length:
+                break
+            memcpy(&number, &data[offset], 4)
+            memcpy(&told_rows, &data[offset + 4], 4)
+            blocks = <Blocks*> &states[4 * (kinds[done] - 1)]
+            rows, row = told_rows, node_bytes if kinds[done] == IS_NODES else edge_bytes
+            if <int64_t> number != blocks.expected or rows * row > length - BLOCK_HEADER:
+                break
+            place = &data[offset] + BLOCK_HEADER
+            if kinds[done] == IS_EDGES:
+                if rows > targets.shape[0] - edges:
+                    break
+                for i in range(rows):
+                    targets[edges + i] = pointer_at(place + i * edge_bytes, wide)
+                edges += rows
+            else:
+                if rows > address.shape[0] - nodes:
+                    break
+                before = told
+                for i in range(nodes, nodes + rows):
+                    address[i] = pointer_at(place, wide)
+                    place += 8 if wide else 4
+                    memcpy(&bytes, place, 8)
+                    memcpy(&kind, place + 8, 8)
+                    memcpy(&references, place + 16, 8)
+                    place += 24
+                    if bytes > 0xFFFFFFFFu or references > 0xFFFFFFFFu or told + references > 0xFFFFFFFFu:
+                        break
+                    if code < 0 or kind != last:
+                        last = kind
+                        code = code_of(kind, slots, ids, &count, key)
+                        if code < 0:
+                            break
+                    told += references
+                    sizes[i] = <uint32_t> bytes
+                    codes[i] = <uint32_t> code
+                    ends[i] = <uint32_t> told
+                else:
+                    i = -1
+                if i >= 0:
+                    told = before
+                    break
+                nodes += rows
+            if blocks.last >= 0 and blocks.last != blocks.full:
+                blocks.uneven += 1
+            if blocks.full < 0:
+                blocks.full = rows
+            blocks.last = rows
+            blocks.expected = <int64_t> number + 1
+            done += 1
+    return done, nodes, edges, told, count
+
+
 def steps(const uint64_t[::1] address, const uint64_t[::1] bounds, const int8_t[::1] values, int8_t[::1] found):
     """Of each address the value between the two bounds that it lies between; ``values`` has one more than bounds, which ascend."""
     cdef int64_t n = address.shape[0], count = bounds.shape[0], i, low, high, middle

@@ -13,10 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.events import Column
-from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS
+from dotnetdiag.heap import kernels
+from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS, layout
 from dotnetdiag.heap.facts import MOST_BYTES, Segment
 from dotnetdiag.heap.growing import Growing
-from dotnetdiag.heap.kernels import Interner, take_targets
+from dotnetdiag.heap.kernels import Interner, Window, take_targets
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -24,6 +25,9 @@ MOST_NODES = (1 << 31) - 1024
 """Numbers of objects are 31 bits, in files too."""
 _MOST_REFERENCES = 1 << 32
 """Of one object; no sum of so many of so many objects is too large for 64 bits."""
+KINDS = {1: NODES, 2: EDGES}
+"""Those of :meth:`Walk.take_blocks`, which a compiled loop takes."""
+OTHER_KIND = 255
 BLOCK_NAMES = {
     ROOTS: "GC/BulkRootEdge",
     DEPENDENT: "GC/BulkRootConditionalWeakTableElementEdge",
@@ -107,6 +111,31 @@ class Walk:
     def begins_again(self, number: int, index: int) -> bool:
         """Whether this block is the first of another walk."""
         return index == 0 and self.blocks[number].expected > 0
+
+    def take_blocks(self, window: Window, done: int) -> int:
+        """Blocks of objects and references from an event on, as long as each is whole, and the next; the first event that is anything else."""
+        columns = self.address, self.size, self.type_code, self.edge_start
+        if kernels.KERNELS is None or self.size.kind != np.uint32 or self.edge_start.kind != np.uint32:
+            return done
+        _, _, lengths, kinds, is_wide = window
+        objects, references = (
+            int(lengths[done:][kinds[done:] == kind].sum()) // layout(number, 8 if is_wide else 4).itemsize
+            for kind, number in KINDS.items()
+        )
+        objects = max(min(objects, MOST_NODES - len(self.address)), 0)
+        both = self.blocks[NODES], self.blocks[EDGES]
+        states = np.array([(one.expected, one.full, one.last, one.uneven) for one in both], np.int64).reshape(-1)
+        places = [column.room(objects) for column in columns]
+        targets = self.target.room(2 * references).view(np.uint64)
+        done, objects, references, self._edges_told = self.types.take_blocks(
+            window, done, states, self._edges_told, *places, targets
+        )
+        for column in columns:
+            column.grow(objects)
+        self.target.grow(2 * references)
+        for one, state in zip(both, states.reshape(2, 4).tolist(), strict=True):
+            one.expected, one.full, one.last, one.uneven = state
+        return done
 
     def take(self, number: int, index: int, rows: Array) -> None:
         """A numbered block."""
