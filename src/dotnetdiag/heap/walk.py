@@ -17,12 +17,13 @@ from dotnetdiag.heap import kernels
 from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS, layout
 from dotnetdiag.heap.facts import MOST_BYTES, Segment
 from dotnetdiag.heap.growing import Growing
-from dotnetdiag.heap.kernels import Interner, Window, take_targets
+from dotnetdiag.heap.kernels import NONE, AddressIndex, Interner, Window, take_targets
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 MOST_NODES = (1 << 31) - 1024
 """Numbers of objects are 31 bits, in files too."""
+_CHUNK = 1 << 17
 _MOST_REFERENCES = 1 << 32
 """Of one object; no sum of so many of so many objects is too large for 64 bits."""
 KINDS = {1: NODES, 2: EDGES}
@@ -66,6 +67,17 @@ class Root:
     name: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """Of a walk whose ``target`` has rows in the place of addresses: how many references it has, where each address is, and those that are
+    nowhere.
+    """
+
+    edges: int
+    index: AddressIndex
+    lost: Array
+
+
 class Walk:
     """One dump while it comes. ``number`` is that of the collection, None as long as its begin was not seen."""
 
@@ -97,6 +109,7 @@ class Walk:
         self._edges_told = 0
         self._nodes_trusted: int | None = None
         self._edges_trusted: int | None = None
+        self.resolved: Resolved | None = None
 
     @property
     def has_any(self) -> bool:
@@ -106,11 +119,11 @@ class Walk:
     @property
     def edges(self) -> int:
         """How many references have come."""
-        return len(self.target) // 2
+        return len(self.target) // 2 if self.resolved is None else self.resolved.edges
 
     def begins_again(self, number: int, index: int) -> bool:
-        """Whether this block is the first of another walk."""
-        return index == 0 and self.blocks[number].expected > 0
+        """Whether this block is of another walk, the first of which is told of."""
+        return self.resolved is not None or (index == 0 and self.blocks[number].expected > 0)
 
     def take_blocks(self, window: Window, done: int) -> int:
         """Blocks of objects and references from an event on, as long as each is whole, and the next; the first event that is anything else."""
@@ -211,6 +224,30 @@ class Walk:
         """Rows of GC/BulkRCW."""
         objects, unknown = (fields[name].numpy().tolist() for name in ("ObjectID", "IUnknown"))
         self.rcws.update(zip(objects, unknown, strict=True))
+
+    def resolve(self) -> Resolved:
+        """Put the row of each reference in the place of its address, of which it takes half: nothing can come behind it."""
+        if self.resolved is None:
+            index, edges = AddressIndex(self.address.rows), self.edges
+            self.resolved = Resolved(edges=edges, index=index, lost=self._find_targets(index))
+        return self.resolved
+
+    def _find_targets(self, index: AddressIndex) -> Array:
+        narrow = self.target.rows
+        count = len(narrow) // 2
+        lost = []
+        for first in range(0, count, _CHUNK):
+            last = min(first + _CHUNK, count)
+            wanted = narrow[2 * first : 2 * last].view(np.uint64).copy()
+            rows = index.find(wanted)
+            missing = np.flatnonzero(rows == NONE)
+            if len(missing):
+                lost.append(wanted[missing])
+            narrow[first:last] = rows
+        del narrow
+        self.target.cut(count)
+        self.target.shrink()
+        return np.concatenate([np.zeros(0, np.uint64), *lost])
 
     # what can be checked ----------------------------------------------------------------------------------------------
 
