@@ -26,7 +26,9 @@ class Full(io.BytesIO):
 
 def test_pieces_of_all_sizes_come_in_their_order() -> None:
     chance = random.Random(3)
-    pieces = [chance.randbytes(chance.choice((0, 1, 40, SMALL_BYTES, SMALL_BYTES + 1, PIECE_BYTES))) for _ in range(300)]
+    pieces = [
+        chance.randbytes(chance.choice((0, 1, 40, SMALL_BYTES, SMALL_BYTES + 1, PIECE_BYTES))) for _ in range(300)
+    ]
     file = io.BytesIO()
     with writing_behind(file) as behind:
         for piece in pieces:
@@ -34,15 +36,24 @@ def test_pieces_of_all_sizes_come_in_their_order() -> None:
     assert file.getvalue() == b"".join(pieces)
 
 
-def test_what_a_write_meets_is_raised_before_the_end_or_at_it() -> None:
-    with pytest.raises(OSError, match="No space"), writing_behind(Full()) as behind:
-        behind.write(b"x")
-    with pytest.raises(OSError, match="No space"), writing_behind(Full()) as behind:
-        for _ in range(10_000):
+def _write(file: io.BytesIO, pieces: int) -> None:
+    with writing_behind(file) as behind:
+        for _ in range(pieces):
             behind.write(bytes(PIECE_BYTES))
 
 
-def test_after_an_error_in_the_block_nothing_more_is_written() -> None:
-    with pytest.raises(KeyError), writing_behind(io.BytesIO()) as behind:
+@pytest.mark.parametrize("pieces", [1, 10_000])
+def test_what_a_write_meets_is_raised_before_the_end_or_at_it(pieces: int) -> None:
+    with pytest.raises(OSError, match="No space"):
+        _write(Full(), pieces)
+
+
+def _break_off() -> None:
+    with writing_behind(io.BytesIO()) as behind:
         behind.write(bytes(PIECE_BYTES))
         raise KeyError
+
+
+def test_after_an_error_in_the_block_no_thread_is_left() -> None:
+    with pytest.raises(KeyError):
+        _break_off()

@@ -108,12 +108,9 @@ class Search:
         """Have memory at hand that :meth:`search` will write to, and look at the addresses."""
         assert KERNELS is not None
         graph = self._graph
-        size = 4 * graph.nodes
-        with suppress(OSError, ValueError):  # no such call of the system, which gives memory when it is written to, too
-            for first in range(0, size, _PIECE):
-                for column in range(4):
-                    start = (column * size + first) & -mmap.PAGESIZE
-                    self._memory.madvise(_POPULATE_WRITE, start, min(_PIECE, self._bytes - start))
+        if sys.platform == "linux":
+            with suppress(OSError):  # an older system, which gives memory when it is written to, too
+                self._populate(4 * graph.nodes)
         found = [0, 0, 0]
         for first in range(0, graph.nodes, _PIECE // 8):
             last = min(first + _PIECE // 8, graph.nodes)
@@ -121,6 +118,13 @@ class Search:
             found = [one + other for one, other in zip(found, some, strict=True)]
             self._release(graph.addresses_at + 8 * first, graph.addresses_at + 8 * last)
         self._records, self._objects, self._undescribed = found
+
+    def _populate(self, size: int) -> None:
+        """Side by side in all columns: the search writes to them so."""
+        for first in range(0, size, _PIECE):
+            for column in range(len(self._columns)):
+                start = (column * size + first) & -mmap.PAGESIZE
+                self._memory.madvise(_POPULATE_WRITE, start, min(_PIECE, self._bytes - start))
 
     def _release(self, start: int, end: int) -> None:
         """Take pages of a mapped file out of this process; the system still has them."""

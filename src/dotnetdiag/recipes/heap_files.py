@@ -92,9 +92,14 @@ def read_totals(path: PathText) -> TypeTotals | None:
     if search is None:
         return None
     searching = threading.Thread(target=search.search, daemon=True)
-    searching.start()
-    search.prepare()
-    searching.join()
+    try:
+        searching.start()
+    except RuntimeError:  # no more threads: one after the other
+        search.search()
+        search.prepare()
+    else:
+        search.prepare()
+        searching.join()
     return search.totals()
 
 
