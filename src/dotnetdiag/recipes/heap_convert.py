@@ -92,7 +92,7 @@ def write_heap(heap: Heap, path: Path, format: str, *, force: bool = False) -> N
     with replacing(path, force=force) as file:
         if format == "gcdump" and not is_stream(path):
             from dotnetdiag.heap.gcdump_writer import write_gcdump
-            from dotnetdiag.recipes.writing_behind import writing_behind
+            from dotnetdiag.recipes.heap_writing import writing_behind
 
             with writing_behind(file) as behind:
                 write_gcdump(heap, behind)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dotnetdiag.recipes.writing_behind import PIECE_BYTES, SMALL_BYTES, writing_behind
+from dotnetdiag.recipes.heap_writing import PIECE_BYTES, SMALL_BYTES, writing_behind
 
 
 @pytest.fixture(autouse=True)
