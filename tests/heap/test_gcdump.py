@@ -19,7 +19,8 @@ from tests.shared import shared_part, skip_without
 
 from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.heap import Completeness, Heap, HeapFacts, Segment, kernels, read_gcdump, write_gcdump
-from dotnetdiag.heap.facts import CCW, INTERFACE, RCW, Interop
+from dotnetdiag.heap.facts import Interop
+from dotnetdiag.heap.interop import CCW, INTERFACE, RCW
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from typing import Any
 
@@ -9,12 +10,14 @@ import numpy as np
 import pytest
 from tests.heap.help import heap_of, heaps_of, oracle_types, types_of
 from tests.heap.sessions import A, B, C, Session, usual
+from tests.nettrace.recordings import data_of
 
-from dotnetdiag.heap import Heap, Segment, kernels
+from dotnetdiag.heap import Heap, HeapFold, Segment, kernels
 from dotnetdiag.heap.bulk_events import EDGES, NODES, layout
 from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.kernels import AddressIndex, Interner
 from dotnetdiag.heap.walk import Walk
+from dotnetdiag.trace.trace import Trace
 
 
 @pytest.fixture(params=["compiled", "numpy"], autouse=True)
@@ -410,3 +413,81 @@ def test_a_column_grows_and_becomes_wider_when_it_must() -> None:
     column.cut(10)
     assert column.taken().tolist() == expected[:10]
     assert len(column) == 0
+
+
+# what is done early ---------------------------------------------------------------------------------------------------
+
+
+def prepared(data: bytes) -> tuple[Heap, ...]:
+    """The heaps of a recording, with all done early that can be."""
+    fold, trace = HeapFold(), Trace(data, name="recording")
+    for window in trace.windows(fold.wants):
+        fold.feed(window)
+        fold.prepare()
+        fold.prepare()
+    edges = fold.edges
+    heaps = fold.result()
+    assert edges <= sum(heap.edges for heap in heaps)
+    return heaps
+
+
+def equal(one: Heap, other: Heap) -> bool:
+    names = ("node_type", "node_size", "node_address", "node_generation", "edge_start", "edge_target")
+    return (
+        all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+        and one.type_name.to_pylist() == other.type_name.to_pylist()
+        and one.roots.to_pylist() == other.roots.to_pylist()
+        and one.completeness == other.completeness
+    )
+
+
+@pytest.mark.parametrize("name", ["heap-10.nettrace", None])
+def test_what_is_done_early_changes_nothing(name: str | None) -> None:
+    data = usual(Session()).data() if name is None else data_of(name)
+    expected = heaps_of(data)
+    assert expected
+    for one, other in zip(prepared(data), expected, strict=True):
+        assert equal(one, other)
+
+
+def test_what_comes_behind_a_walk_that_is_resolved_is_another() -> None:
+    session = usual(Session())
+    for _ in range(40_000):  # so many that the window ends
+        session.module(0xA1, "/app/other.dll")
+    session.nodes([(0x9000, 24, 1, 1)])
+    session.edges([0x9000])
+    first, second = prepared(session.data())
+    assert equal(first, heap_of(usual(Session()).data()))
+    assert (second.edges > 0, second.completeness.complete) == (True, False)
+
+
+def test_blocks_are_taken_as_one_by_one() -> None:
+    """By the compiled loop up to what it leaves, and by hand from there: gaps, blocks that lie, numbers of more than 32 bits, many types."""
+    chance = random.Random(11)
+    for _ in range(60):
+        session, address = Session(pointer_size=chance.choice((4, 8))), 0x1000
+        session.start(1)
+        for _ in range(chance.randrange(1, 60)):
+            kind = chance.random()
+            index = None if kind < 0.9 else chance.randrange(50)
+            if chance.random() < 0.5:
+                rows = []
+                for _ in range(chance.choice((0, 1, 7, 7, 7, 40))):
+                    size = chance.choice((24, 24, 1 << 33)) if chance.random() < 0.02 else 24
+                    rows.append((address, size, chance.randrange(1, 3_000), chance.choice((0, 1, 2))))
+                    address += 24
+                session.nodes(rows, index=index)
+            elif chance.random() < 0.9:
+                session.edges(
+                    [chance.randrange(0x1000, 0x1000 + 24 * 500, 24) for _ in range(chance.choice((0, 5, 5, 9)))],
+                    index=index,
+                )
+            else:
+                session.block(chance.choice((NODES, EDGES)), [], count=chance.choice((0, 1, 1 << 30)))
+        session.stop(1)
+        data = session.data()
+        made = heaps_of(data)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Walk, "take_blocks", lambda self, window, done: done)
+            for one, other in zip(made, heaps_of(data), strict=True):
+                assert equal(one, other)

@@ -121,7 +121,7 @@ def _no_verdict() -> None:
 
 
 def _show(made: HeapDiff, number: int, above: Grown) -> None:
-    from dotnetdiag.heap.pseudo_nodes import is_holder_of_roots
+    from dotnetdiag.heap.holders import is_holder_of_roots
 
     objects = made.after_objects - made.before_objects
     mark = ABOVE if above.total else ""

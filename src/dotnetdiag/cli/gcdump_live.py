@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dotnetdiag.heap import Heap
+    from dotnetdiag.heap.type_totals import TypeTotals
     from dotnetdiag.recipes.heap_collect import CollectedHeap, HeapOptions
     from dotnetdiag.recipes.stop import Stop
     from dotnetdiag.recipes.target import Target
@@ -66,7 +68,7 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
             raise UsageError(NO_SOURCE if file is None else "a FILE is looked into, or a process: one of them")
         if target is not None and dump is not None:
             raise UsageError("--dump is for a FILE that has several")
-        return function(*args, find=lambda: _find(file, target, timeout, dump), **others)
+        return function(*args, find=Find(file, target, timeout, dump), **others)
 
     dumps = click.option(
         "--dump", type=click.IntRange(min=1), help="Which of the dumps of a recording, from 1.  [default: 1]"
@@ -74,8 +76,34 @@ def source_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return target_parameters(timeout_option(dumps(with_source)))
 
 
+@dataclass(frozen=True, slots=True)
+class Find:
+    """Gives the heap that is asked for, or what the report of its types needs of it. What is missing of it is said on stderr."""
+
+    file: Path | None
+    target: Target | None
+    timeout: float | str | None
+    dump: int | None
+
+    def __call__(self) -> Heap:
+        heap = _find(self.file, self.target, self.timeout, self.dump)
+        say_problems(heap)
+        return heap
+
+    def totals(self) -> Heap | TypeTotals:
+        """The totals by type alone, where a file gives them in less time than its heap."""
+        totals = None
+        if self.file is not None and self.dump is None:
+            from dotnetdiag.recipes.heap_files import read_totals
+
+            totals = read_totals(self.file)
+        if totals is None:
+            return self()
+        say_problems(totals)
+        return totals
+
+
 def _find(file: Path | None, target: Target | None, timeout: float | str | None, dump: int | None) -> Heap:
-    """The heap, of which is said on stderr what is missing."""
     if target is not None:
         from dotnetdiag.recipes.heap_collect import HeapOptions
 
@@ -92,11 +120,10 @@ def _find(file: Path | None, target: Target | None, timeout: float | str | None,
         heap = heaps[(dump or 1) - 1]
         if len(heaps) > 1 and dump is None:
             echo(f"The recording has {len(heaps)} dumps; this is the first, --dump tells which.", err=True)
-    say_problems(heap)
     return heap
 
 
-def say_problems(heap: Heap) -> None:
+def say_problems(heap: Heap | TypeTotals) -> None:
     """What is missing of a heap."""
     for problem in heap.completeness.problems:
         echo(f"The heap is not complete: {problem}.", err=True)

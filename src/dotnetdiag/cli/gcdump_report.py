@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +10,18 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import FilePath, RecordingPath
-from dotnetdiag.cli.gcdump_live import NO_SOURCE, source_options
+from dotnetdiag.cli.gcdump_live import NO_SOURCE, Find, source_options
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.output import format_option, show
+from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.errors import UsageError
 from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
     from dotnetdiag.heap import Heap
+    from dotnetdiag.heap.type_totals import TypeTotals
     from dotnetdiag.table import Table
 
-Find = Callable[[], "Heap"]
 _GROUPS = {"type": "types", "module": "by_module", "namespace": "by_namespace", "generation": "generations"}
 
 
@@ -68,35 +68,40 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     lean_numpy()
     if html is not None:
         from dotnetdiag.cli.questions import sources
+        from dotnetdiag.recipes.heap_convert import write_heap
         from dotnetdiag.recipes.outputs import check_outputs
 
         check_outputs([html], force=force, sources=sources())
-    heap = find()
-    if html is not None:
-        from dotnetdiag.recipes.heap_convert import write_heap
-
-        write_heap(heap, html, "html", force=force)
+        whole = find()
+        write_heap(whole, html, "html", force=force)
         echo(f"Wrote {html}", err=True)
+        heap: Heap | TypeTotals = whole
+    else:
+        heap = find.totals() if by == "type" and form in (TABLE, "json") else find()
     from dotnetdiag.recipes.heap_reports import report as document
-    from dotnetdiag.recipes.heap_reports import sorted_rows
+    from dotnetdiag.recipes.heap_reports import sorted_rows, type_rows
 
-    rows = sorted_rows(getattr(heap, _GROUPS[by]), sort)
+    def table_of() -> Table:
+        return sorted_rows(getattr(heap, _GROUPS[by]), sort)
+
+    def rows_of() -> list[dict[str, Any]]:
+        return type_rows(heap, sort) if by == "type" else table_of().to_pylist()
 
     def value() -> dict[str, Any]:
         made = document(heap, sort)
         if by != "type":
-            made[f"{by}s"] = rows
+            made[f"{by}s"] = table_of()
         return made
 
     show(
         form,
-        lambda: rows[:number],
-        people=lambda: _show_types(heap, rows, by, 30 if number is None else number),
+        lambda: table_of()[:number],
+        people=lambda: _show_types(heap, rows_of(), by, 30 if number is None else number),
         document=value,
     )
 
 
-def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
+def _show_types(heap: Heap | TypeTotals, rows: list[dict[str, Any]], by: str, number: int) -> None:
     echo(f"{heap.bytes:>14,}  GC Heap bytes")
     echo(f"{heap.objects:>14,}  GC Heap objects")
     echo(f"{heap.edges:>14,}  Total references")
@@ -105,12 +110,10 @@ def _show_types(heap: Heap, rows: Table, by: str, number: int) -> None:
     if not heap.has_roots:
         echo("What holds objects is missing: what they keep alive is not known.")
     echo()
-    figures = [name for name in ("bytes", "count", "retained_bytes") if name in rows.columns]
-    from dotnetdiag.heap.pseudo_nodes import is_holder_of_roots
+    figures = ["bytes", "count", *(("retained_bytes",) if by != "generation" and heap.has_roots else ())]
+    from dotnetdiag.heap.holders import is_holder_of_roots
 
-    shown = [row for row in rows.to_pylist() if by != "type" or row["bytes"] or not is_holder_of_roots(row["type"])]
-    if not heap.has_roots:
-        figures = [name for name in figures if name != "retained_bytes"]
+    shown = [row for row in rows if by != "type" or row["bytes"] or not is_holder_of_roots(row["type"])]
     cells = [(*(f"{row[name]:,}" for name in figures), _named(row, by)) for row in shown[:number]]
     heads = [name.replace("_bytes", "") for name in figures]
     if cells:

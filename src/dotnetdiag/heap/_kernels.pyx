@@ -8,7 +8,7 @@ Rule 3: numbers are loaded as the machine has them, so ``kernels.py`` takes thes
 """
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from dotnetdiag.wire.prefetch cimport prefetch
 
@@ -149,6 +149,114 @@ def take_targets(const uint8_t[::1] rows, bint wide, uint64_t[::1] targets):
     with nogil:
         for i in range(n):
             targets[i] = pointer_at(&rows[i * row], wide)
+
+
+cdef struct Blocks:
+    int64_t expected
+    int64_t full
+    int64_t last
+    int64_t uneven
+
+
+cdef enum:
+    BLOCK_HEADER = 10
+    IS_NODES = 1
+    IS_EDGES = 2
+
+
+def take_blocks(
+    const uint8_t[::1] data,
+    const int64_t[::1] offsets,
+    const int64_t[::1] lengths,
+    const uint8_t[::1] kinds,
+    bint wide,
+    int64_t done,
+    int64_t[::1] states,
+    int64_t told,
+    uint64_t[::1] address,
+    uint32_t[::1] sizes,
+    uint32_t[::1] codes,
+    uint32_t[::1] ends,
+    uint64_t[::1] targets,
+    int32_t[::1] slots,
+    uint64_t[::1] ids,
+    int64_t count,
+    uint64_t key,
+):
+    """Take blocks of objects (kind 1) and of references (2) from ``done`` on, and pass over events of kind 0. ``states`` are four numbers of each
+    of both streams: the next block, the rows of the first and of the last, how many others had not as many. (done, objects, references,
+    told, count): done is the first event that is anything else, or a block that is not the next, not whole, or has what :func:`take_nodes`
+    stops at.
+    """
+    cdef int64_t n = offsets.shape[0], i, row, rows, nodes = 0, edges = 0, before, code, offset, length, size = data.shape[0]
+    cdef int64_t node_bytes = WIDE_NODE if wide else NARROW_NODE, edge_bytes = WIDE_EDGE if wide else NARROW_EDGE
+    cdef uint64_t last = 0, kind, bytes, references
+    cdef uint32_t number, told_rows
+    cdef const uint8_t* place
+    cdef Blocks* blocks
+    if (
+        lengths.shape[0] != n or kinds.shape[0] != n or states.shape[0] != 8 or done < 0 or not is_table(slots, ids, count)
+        or sizes.shape[0] != address.shape[0] or codes.shape[0] != address.shape[0] or ends.shape[0] != address.shape[0]
+    ):
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        code = -1
+        while done < n:
+            if kinds[done] == 0:
+                done += 1
+                continue
+            offset, length = offsets[done], lengths[done]
+            if kinds[done] > IS_EDGES or length < BLOCK_HEADER or offset < 0 or offset > size - length:
+                break
+            memcpy(&number, &data[offset], 4)
+            memcpy(&told_rows, &data[offset + 4], 4)
+            blocks = <Blocks*> &states[4 * (kinds[done] - 1)]
+            rows, row = told_rows, node_bytes if kinds[done] == IS_NODES else edge_bytes
+            if <int64_t> number != blocks.expected or rows * row > length - BLOCK_HEADER:
+                break
+            place = &data[offset] + BLOCK_HEADER
+            if kinds[done] == IS_EDGES:
+                if rows > targets.shape[0] - edges:
+                    break
+                for i in range(rows):
+                    targets[edges + i] = pointer_at(place + i * edge_bytes, wide)
+                edges += rows
+            else:
+                if rows > address.shape[0] - nodes:
+                    break
+                before = told
+                for i in range(nodes, nodes + rows):
+                    address[i] = pointer_at(place, wide)
+                    place += 8 if wide else 4
+                    memcpy(&bytes, place, 8)
+                    memcpy(&kind, place + 8, 8)
+                    memcpy(&references, place + 16, 8)
+                    place += 24
+                    if bytes > 0xFFFFFFFFu or references > 0xFFFFFFFFu or told + references > 0xFFFFFFFFu:
+                        break
+                    if code < 0 or kind != last:
+                        last = kind
+                        code = code_of(kind, slots, ids, &count, key)
+                        if code < 0:
+                            break
+                    told += references
+                    sizes[i] = <uint32_t> bytes
+                    codes[i] = <uint32_t> code
+                    ends[i] = <uint32_t> told
+                else:
+                    i = -1
+                if i >= 0:
+                    told = before
+                    break
+                nodes += rows
+            if blocks.last >= 0 and blocks.last != blocks.full:
+                blocks.uneven += 1
+            if blocks.full < 0:
+                blocks.full = rows
+            blocks.last = rows
+            blocks.expected = <int64_t> number + 1
+            done += 1
+    return done, nodes, edges, told, count
 
 
 def steps(const uint64_t[::1] address, const uint64_t[::1] bounds, const int8_t[::1] values, int8_t[::1] found):
@@ -735,6 +843,352 @@ def write_nodes(
                     break
                 at = write_number(out, at, <int64_t> targets[p] - (first + i))
     return at
+
+
+# totals by type, of records as they lie in a file ------------------------------------------------------------------------
+
+cdef enum:
+    MOST_STEPS = 1 << 24
+
+
+cdef struct Frame:
+    uint32_t number
+    uint32_t node
+    uint32_t place
+    uint32_t left
+
+
+cdef inline uint32_t offset_of(const uint8_t* offsets, int64_t node) noexcept nogil:
+    cdef uint32_t found
+    memcpy(&found, offsets + 4 * node, 4)
+    return found
+
+
+cdef inline int64_t open_record(
+    const uint8_t* data, int64_t p, int64_t end, const uint32_t[::1] kinds, const int32_t[::1] type_sizes,
+    int32_t* kind, int32_t* size, int32_t* count
+) noexcept nogil:
+    """Where the references of the record at ``p`` begin; -1 of what is none, or of no type that is known. ``kind`` is by ``kinds``."""
+    p = read_number(data, p, end, kind)
+    if p < 0 or kind[0] < 0 or kind[0] >> 1 >= kinds.shape[0]:
+        return -1
+    size[0] = type_sizes[kind[0] >> 1]
+    if size[0] < 0:
+        size[0] = 0
+    if kind[0] & 1:
+        p = read_number(data, p, end, size)
+    kind[0] = <int32_t> kinds[kind[0] >> 1]
+    if p >= 0:
+        p = read_number(data, p, end, count)
+    if p < 0 or kind[0] == 0 or size[0] < 0 or count[0] < 0 or count[0] > end - p:
+        return -1
+    return p
+
+
+cdef struct Records:
+    const uint8_t* data
+    const uint8_t* offsets
+    int64_t end
+    int64_t nodes
+    int64_t room
+    int64_t references
+    int64_t pairs
+    int64_t deepest
+    int64_t of_root
+
+
+cdef int64_t search(
+    Records* records, const uint32_t[::1] kinds, const int32_t[::1] type_sizes, int64_t root, uint32_t* number, uint32_t* parent,
+    uint32_t* types, uint32_t* sizes, Frame* stack, uint32_t* others
+) noexcept nogil:
+    """Number what is reached in depth; how many, or -1 where a record is not as it should be. Only what has references left is on the stack."""
+    cdef int64_t n = records.nodes, end = records.end, room = records.room, references = 0, pairs = 0, deepest = 0
+    cdef int64_t p = 0, child = root, depth = 0, count = 0
+    cdef int32_t kind, size, told, distance, left = 0
+    cdef uint32_t current = 0, node = <uint32_t> root, place
+    cdef const uint8_t* data = records.data
+    while True:
+        if number[child]:
+            if pairs >= room:
+                return -1
+            others[2 * pairs], others[2 * pairs + 1] = current, number[child] - 1
+            pairs += 1
+        else:
+            if left:
+                stack[depth].number, stack[depth].node = current, node
+                stack[depth].place, stack[depth].left = <uint32_t> p, <uint32_t> left
+                depth += 1
+                if depth > deepest:
+                    deepest = depth
+            parent[count] = current
+            current, node, left = <uint32_t> count, <uint32_t> child, 0
+            count += 1
+            number[child] = <uint32_t> count
+            kind = size = 0
+            place = offset_of(records.offsets, child)
+            if place:
+                p = open_record(data, place, end, kinds, type_sizes, &kind, &size, &told)
+                if p < 0:
+                    return -1
+                references += told
+                left = told
+                if current == 0:
+                    records.of_root = told
+                if references > room:
+                    return -1
+            types[current], sizes[current] = <uint32_t> kind, <uint32_t> size
+        while left == 0 and depth > 0:
+            depth -= 1
+            current, node = stack[depth].number, stack[depth].node
+            p, left = stack[depth].place, <int32_t> stack[depth].left
+        if left == 0:
+            break
+        left -= 1
+        p = read_number(data, p, end, &distance)
+        child = <int64_t> node + distance
+        if p < 0 or not 0 <= child < n:
+            return -1
+    records.references, records.pairs, records.deepest = references, pairs, deepest
+    return count
+
+
+cdef bint take_rest(
+    Records* records, const uint32_t[::1] kinds, const int32_t[::1] type_sizes, const uint32_t* number,
+    int64_t[::1] counts, uint64_t[::1] totals
+) noexcept nogil:
+    """Count by type the nodes that were not reached. False where a record is not as it should be."""
+    cdef int64_t n = records.nodes, node, p, child
+    cdef int32_t kind, size, left, distance
+    cdef uint32_t place
+    for node in range(n):
+        if number[node]:
+            continue
+        place = offset_of(records.offsets, node)
+        if place == 0:
+            continue
+        p = open_record(records.data, place, records.end, kinds, type_sizes, &kind, &size, &left)
+        if p < 0 or kind >= counts.shape[0] or kind >= totals.shape[0]:
+            return False
+        records.references += left
+        if records.references > records.room:
+            return False
+        counts[kind] += 1
+        totals[kind] += <uint64_t> size
+        while left > 0:
+            left -= 1
+            p = read_number(records.data, p, records.end, &distance)
+            child = node + distance
+            if p < 0 or not 0 <= child < n:
+                return False
+    return True
+
+
+cdef void dominate(
+    int64_t count, uint32_t* parent, uint32_t* others, int64_t pairs, uint32_t* head, uint32_t* marks,
+    uint32_t* semi, uint32_t* above, uint32_t* label, uint32_t* stack
+) noexcept nogil:
+    """Put the immediate dominator in the place of the parent: SEMI-NCA as in :func:`semi_nca`, where only numbers with other references than that
+    from their parent are looked at: they are marked. In ``semi``, ``above`` and ``label`` 0 stands for what holds at first.
+    """
+    cdef int64_t at, w, depth, word, bit
+    cdef uint32_t v, best, u, following, one, own, least
+    for at in range(pairs):
+        w = others[2 * at + 1]
+        others[2 * at + 1] = head[w] if marks[w >> 5] >> (w & 31) & 1 else 0
+        head[w] = <uint32_t> (at + 1)
+        marks[w >> 5] |= <uint32_t> 1 << (w & 31)
+    for word in range(count >> 5, -1, -1):
+        if not marks[word]:
+            continue
+        for bit in range(31, -1, -1):
+            w = word << 5 | bit
+            if not marks[word] >> bit & 1 or w == 0:
+                continue
+            at = head[w]
+            best = parent[w]
+            while at:
+                v = others[2 * (at - 1)]
+                at = others[2 * (at - 1) + 1]
+                if v > w:
+                    # numbers above w are linked: the least semidominator on the way from v up to the child of w's tree
+                    depth = 0
+                    u = v
+                    while True:
+                        following = above[u] - 1 if above[u] else parent[u]
+                        if following <= w:
+                            break
+                        stack[depth] = u
+                        depth += 1
+                        u = following
+                    one = label[u] if label[u] else u
+                    least = semi[one] - 1 if semi[one] else parent[one]
+                    while depth > 0:
+                        depth -= 1
+                        u = stack[depth]
+                        v = label[u] if label[u] else u
+                        own = semi[v] - 1 if semi[v] else parent[v]
+                        if least < own:
+                            label[u] = one
+                        else:
+                            one, least = v, own
+                        above[u] = following + 1
+                    v = least
+                if v < best:
+                    best = v
+            semi[w] = best + 1
+    for word in range((count >> 5) + 1):
+        if not marks[word]:
+            continue
+        for bit in range(32):
+            w = word << 5 | bit
+            if marks[word] >> bit & 1 and w:
+                u = parent[w]
+                while u >= semi[w]:
+                    u = parent[u]
+                parent[w] = u
+
+
+def dominate_records(
+    const uint8_t[::1] blob,
+    const uint8_t[::1] offsets,
+    const uint32_t[::1] kinds,
+    const int32_t[::1] type_sizes,
+    int64_t root,
+    uint32_t[::1] number,
+    uint32_t[::1] dominator,
+    uint32_t[::1] types,
+    uint32_t[::1] sizes,
+    uint32_t[::1] marks,
+    uint32_t[::1] frames,
+    uint32_t[::1] others,
+    int64_t[::1] counts,
+    uint64_t[::1] totals,
+):
+    """Of records as they lie in a file: number what is reached from ``root`` in depth, and by number ``dominator``, ``types`` and ``sizes``. What is
+    not reached is added to the ``counts`` and ``totals`` of its type. (how many numbers, how many references, those of the root); no number where anything of
+    the records is not as it should be. All arrays are zeros before: four numbers for each node in ``frames``, a bit in ``marks``; ``others``
+    has two for each reference that there may be.
+    """
+    cdef int64_t n = number.shape[0], count
+    cdef Records records
+    if (
+        offsets.shape[0] != 4 * n or dominator.shape[0] != n or types.shape[0] != n or sizes.shape[0] != n or frames.shape[0] < 4 * n
+        or marks.shape[0] < (n >> 5) + 1 or not 0 <= root < n or n >= LARGEST or type_sizes.shape[0] != kinds.shape[0]
+        or not 0 < blob.shape[0] <= LARGEST or not 0 < others.shape[0] // 2 < NONE
+    ):
+        raise ValueError("arrays that do not fit")
+    records.data, records.offsets, records.end, records.nodes = &blob[0], &offsets[0], blob.shape[0], n
+    records.room, records.references, records.of_root = others.shape[0] // 2, 0, 0
+    with nogil:
+        count = search(
+            &records, kinds, type_sizes, root, &number[0], &dominator[0], &types[0], &sizes[0], <Frame*> &frames[0], &others[0]
+        )
+        if count > 0 and not take_rest(&records, kinds, type_sizes, &number[0], counts, totals):
+            count = 0
+        if count > 0:
+            memset(&frames[0], 0, <size_t> records.deepest * sizeof(Frame))
+            dominate(
+                count, &dominator[0], &others[0], records.pairs, &number[0], &marks[0],
+                &frames[0], &frames[n], &frames[2 * n], &frames[3 * n]
+            )
+    return max(count, 0), records.references, records.of_root
+
+
+def add_up_by_type(
+    int64_t count,
+    const uint32_t[::1] dominator,
+    uint32_t[::1] types,
+    const uint32_t[::1] sizes,
+    int32_t[::1] slots,
+    uint64_t[::1] ids,
+    uint32_t[::1] sets,
+    int64_t[::1] numbers,
+    uint64_t[::1] sums,
+    uint64_t key,
+    int64_t[::1] counts,
+    uint64_t[::1] totals,
+    uint64_t[::1] retained,
+):
+    """Add to ``counts``, ``totals`` and ``retained`` of each type what its nodes are and keep alive together. A node adds its size to each type
+    that is on its way from the root, over dominators: so many sets of types there are, and a node's is that of its dominator with its own
+    type. ``types`` is used up. False where there is no room for all sets, or it would take too long to tell them apart.
+    """
+    cdef int64_t kinds = counts.shape[0], w, known = 0, before, code = -1, at, steps = 0, number = 0
+    cdef uint64_t value, last = 0, sum = 0, above, kind, current = 0
+    cdef bint good = True
+    if (
+        count < 1 or dominator.shape[0] < count or types.shape[0] < count or sizes.shape[0] < count or not is_table(slots, ids, 0)
+        or sets.shape[0] != ids.shape[0] or numbers.shape[0] != ids.shape[0] or sums.shape[0] != ids.shape[0]
+        or totals.shape[0] != kinds or retained.shape[0] != kinds
+    ):
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for w in range(count):
+            kind, at = types[w], dominator[w]
+            if kind >= <uint64_t> kinds or (at >= w and w):
+                good = False
+                break
+            # a set is the number, plus 1, of the pair that made it; mostly the dominator is the one before
+            above = 0 if w == 0 else current if at == w - 1 else <uint64_t> types[at] + 1
+            value = above << 32 | kind
+            if code < 0 or value != last:
+                if code >= 0:
+                    numbers[code] += number
+                    sums[code] += sum
+                number, sum, last, before = 0, 0, value, known
+                code = code_of(value, slots, ids, &known, key)
+                if code < 0:
+                    good = False
+                    break
+                if known > before:
+                    numbers[code], sums[code], sets[code] = 0, 0, <uint32_t> code
+                    above = value >> 32
+                    while above and steps < MOST_STEPS:
+                        steps += 1
+                        if <uint32_t> ids[above - 1] == kind:
+                            sets[code] = <uint32_t> ((value >> 32) - 1)
+                            break
+                        above = ids[above - 1] >> 32
+                    if steps >= MOST_STEPS:
+                        good = False
+                        break
+            number += 1
+            sum += sizes[w]
+            types[w] = sets[code]
+            current = <uint64_t> sets[code] + 1
+        if good:
+            numbers[code] += number
+            sums[code] += sum
+            for at in range(known):
+                kind = <uint32_t> ids[at]
+                counts[kind] += numbers[at]
+                totals[kind] += sums[at]
+                if sets[at] != at:
+                    sums[sets[at]] += sums[at]
+                    sums[at] = 0
+            for at in range(known - 1, -1, -1):
+                if sets[at] == at:
+                    retained[<uint32_t> ids[at]] += sums[at]
+                    if ids[at] >> 32:
+                        sums[(ids[at] >> 32) - 1] += sums[at]
+    return good
+
+
+def count_addresses(const uint8_t[::1] addresses, const uint8_t[::1] offsets):
+    """(nodes with a record, those of them with an address, nodes without a record that have one)."""
+    cdef int64_t n = addresses.shape[0] // 8, node, records = 0, objects = 0, others = 0
+    cdef uint64_t address
+    if offsets.shape[0] != 4 * n or addresses.shape[0] != 8 * n:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for node in range(n):
+            memcpy(&address, &addresses[8 * node], 8)
+            if offset_of(&offsets[0], node):
+                records += 1
+                objects += address != 0
+            else:
+                others += address != 0
+    return records, objects, others
 
 
 # ways of types ----------------------------------------------------------------------------------------------------------

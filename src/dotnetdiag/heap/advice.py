@@ -14,8 +14,8 @@ import numpy as np
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.heap.holders import STATIC
 from dotnetdiag.heap.kernels import retained_by_type, sums
-from dotnetdiag.heap.pseudo_nodes import STATIC
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:

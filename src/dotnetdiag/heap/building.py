@@ -16,7 +16,7 @@ from dotnetdiag.events.columns import Text
 from dotnetdiag.heap.facts import Completeness, HeapFacts
 from dotnetdiag.heap.generations import generations
 from dotnetdiag.heap.heap import Heap
-from dotnetdiag.heap.kernels import NONE, AddressIndex
+from dotnetdiag.heap.kernels import NONE
 from dotnetdiag.heap.pseudo_nodes import PseudoNodes, root_table
 from dotnetdiag.heap.type_names import TypeRows, TypeTable
 from dotnetdiag.heap.walk import Walk
@@ -44,14 +44,16 @@ class _Building:
         self.ccws = list({root.root_id: root for root in walk.ccws if root.root_id}.values())
         """COM wrappers, which are nodes at addresses of their own."""
         self._ccw_addresses = np.array([root.root_id for root in self.ccws], np.uint64)
-        self.index = AddressIndex(walk.address.rows)
+        resolved = walk.resolve()
+        self.index, self._lost = resolved.index, resolved.lost
+        del resolved
         self.undefined: Array = np.zeros(0, np.uint64)
 
     def heap(self) -> Heap:
         walk = self.walk
         if self.index.duplicates:
             self.problems.append(f"{self.index.duplicates:,} addresses are told of more than once")
-        lost = self._find_targets()
+        lost = self._lost
         roots = [
             *(row.rows for row in (walk.root_object, walk.dependent_object)),
             np.array([root.address for root in walk.statics], np.uint64),
@@ -92,24 +94,6 @@ class _Building:
             found[lost[there]] = (self.objects + at[there]).astype(np.uint32)
         return found
 
-    def _find_targets(self) -> Array:
-        """Put the row of each reference in the place of its address, of which it takes half. Addresses that are not there."""
-        narrow = self.walk.target.rows
-        count = len(narrow) // 2
-        lost = []
-        for first in range(0, count, _CHUNK):
-            last = min(first + _CHUNK, count)
-            wanted = narrow[2 * first : 2 * last].view(np.uint64).copy()
-            rows = self.index.find(wanted)
-            missing = np.flatnonzero(rows == NONE)
-            if len(missing):
-                lost.append(wanted[missing])
-            narrow[first:last] = rows
-        del narrow
-        self.walk.target.cut(count)
-        self.walk.target.shrink()
-        return np.concatenate([np.zeros(0, np.uint64), *lost])
-
     def _mend(self, lost: Array) -> None:
         """References to what was never described lead to a node of their own."""
         target = self.walk.target.rows
@@ -135,6 +119,7 @@ class _Building:
             wrapped = self.index.find(np.array(list(walk.rcws), np.uint64))
             walk.size.add(wrapped[wrapped != NONE], _RCW_BYTES)
         del self.index
+        walk.resolved = None
         codes = walk.type_code.rows
         for begin in range(0, len(codes), _CHUNK):
             codes[begin : begin + _CHUNK] = type_of[codes[begin : begin + _CHUNK]]

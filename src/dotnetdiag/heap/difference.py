@@ -14,9 +14,9 @@ from dotnetdiag.events import ListOf, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.heap.facts import Completeness
+from dotnetdiag.heap.holders import ROOTS, STATICS
 from dotnetdiag.heap.kernels import retained_by_type, sums
 from dotnetdiag.heap.paths import BETWEEN, MOST_STEPS
-from dotnetdiag.heap.pseudo_nodes import ROOTS, STATICS
 from dotnetdiag.heap.tree import Branches
 from dotnetdiag.table import Table
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -41,30 +42,9 @@ class Segment:
         return self.gen0_end, self.gen1_end, self.gen2_end, self.gen3_end, self.gen4_end
 
 
-RCW = np.dtype(
-    [
-        ("node", "<i4"), ("refcount", "<i4"), ("unknown", "<u8"), ("jupiter", "<u8"), ("vtable", "<u8"),
-        ("first_interface", "<i4"), ("interfaces", "<i4"),
-    ]
-)  # fmt: skip
-CCW = np.dtype(
-    [
-        ("node", "<i4"), ("refcount", "<i4"), ("unknown", "<u8"), ("handle", "<u8"),
-        ("first_interface", "<i4"), ("interfaces", "<i4"),
-    ]
-)  # fmt: skip
-INTERFACE = np.dtype(
-    [
-        ("is_rcw", "u1"), ("owner", "<i4"), ("type", "<i4"), ("interface", "<u8"), ("vtable", "<u8"),
-        ("first_function", "<u8"),
-    ]
-)  # fmt: skip
-"""Rows of InteropInfo as they stand in a ``.gcdump`` (gcdump.md §2)."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Interop:
-    """COM objects: rows of :data:`RCW`, :data:`CCW` and :data:`INTERFACE`; ``modules``: (base, file size, time stamp, path) of each."""
+    """COM objects: rows of ``RCW``, ``CCW`` and ``INTERFACE`` of ``interop.py``; ``modules``: (base, file size, time stamp, path) of each."""
 
     rcws: Array
     ccws: Array

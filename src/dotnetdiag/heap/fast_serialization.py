@@ -4,19 +4,22 @@
 Rule 1: a count is compared with the bytes that are left before anything is made of it.
 Rule 2: objects in objects are read to a depth of ``MAX_DEPTH``; a reference leads back to what was read, or to what is read where it points,
 and what refers to itself while it is read is an error.
+Rule 3: numpy is not loaded for it: that alone takes as long as a heap of a million objects.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dotnetdiag.errors import FormatError
 from dotnetdiag.wire.cursor import Cursor
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -83,13 +86,14 @@ class Deserializer:
         width = label_width(data)
         self.cut = width is None
         self.width = width or 4
-        self._forward = self._forward_table(data) if width else ()
+        self._forward_at, self._forward_count = self._forward_table(data) if width else (0, 0)
         self._objects: dict[int, Any] = {}
         self._kinds: dict[int, str] = {}
         self._types: dict[int, TypeObject] = {}
         self._depth = 0
 
-    def _forward_table(self, data: memoryview) -> Array | tuple[()]:
+    def _forward_table(self, data: memoryview) -> tuple[int, int]:
+        """(where it begins, how many places it has)."""
         width = self.width
         trailer = len(data) - 2 * width
         position = int.from_bytes(data[trailer : trailer + width], "little")
@@ -98,7 +102,7 @@ class Deserializer:
         count = int.from_bytes(data[position : position + 4], "little", signed=True)
         if not 0 <= count <= (trailer - position - 4) // width:
             raise FormatError(f"{count:,} forward references do not fit", offset=position)
-        return np.frombuffer(data, f"<u{width}", count, position + 4)
+        return position + 4, count
 
     # values -----------------------------------------------------------------------------------------------------------
 
@@ -145,10 +149,10 @@ class Deserializer:
             raise self.cursor.fail(f"{number:,} {what} do not fit into {self.cursor.left:,} bytes")
         return number
 
-    def rows(self, count: int, kind: Any, what: str) -> Array:
-        """So many numbers or structures, which stay where they are."""
-        row = np.dtype(kind)
-        return np.frombuffer(self.cursor.view(count * row.itemsize, what), row)
+    def numbers(self, count: int, kind: str, what: str) -> tuple[Any, ...]:
+        """So many numbers of a kind of ``struct``."""
+        form = struct.Struct(f"<{count}{kind}")
+        return form.unpack(self.cursor.view(form.size, what))
 
     def boolean(self, what: str) -> bool:
         """One byte."""
@@ -156,7 +160,7 @@ class Deserializer:
 
     def f32(self, what: str) -> float:
         """A single."""
-        return float(np.frombuffer(self.cursor.view(4, what), "<f4")[0])
+        return float(self.numbers(1, "f", what)[0])
 
     def label(self, what: str) -> int:
         """A place in the file."""
@@ -168,9 +172,10 @@ class Deserializer:
     def forward(self) -> int:
         """A place in the file that stands in the table at its end."""
         index = self.cursor.i32("forward reference")
-        if not 0 <= index < len(self._forward):
-            raise self.cursor.fail(f"forward reference {index}, there are {len(self._forward)}")
-        place = int(self._forward[index])
+        if not 0 <= index < self._forward_count:
+            raise self.cursor.fail(f"forward reference {index}, there are {self._forward_count}")
+        at = self._forward_at + index * self.width
+        place = int.from_bytes(self.cursor.data[at : at + self.width], "little")
         if place > self.cursor.end:
             raise self.cursor.fail(f"forward reference to 0x{place:x}, outside of the file")
         return place
@@ -320,7 +325,7 @@ class Serializer:
 
     def f32(self, value: float) -> None:
         """A single."""
-        self.raw(np.float32(value).tobytes())
+        self.raw(struct.pack("<f", value))
 
     def tag(self, tag: Tag) -> None:
         """What follows."""
@@ -371,6 +376,6 @@ def packed_text(text: str | None) -> bytes:
     if text.isascii():
         return len(text).to_bytes(4, "little") + text.encode()
     raw = text.encode("utf-16-le", "surrogatepass")
-    units = np.frombuffer(raw, "<u2")
-    body = "".join(map(chr, units.tolist())).encode("utf-8", "surrogatepass")
+    units = struct.unpack(f"<{len(raw) // 2}H", raw)
+    body = "".join(map(chr, units)).encode("utf-8", "surrogatepass")
     return len(units).to_bytes(4, "little") + body

@@ -1,58 +1,25 @@
-"""Reads ``.gcdump`` files, of dotnet-gcdump, PerfView and ours (gcdump.md §2, §3, §8)."""
+"""Reads ``.gcdump`` files into columns (gcdump.md §3)."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.errors import FormatError
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import kernels
-from dotnetdiag.heap.facts import CCW, INTERFACE, MOST_BYTES, RCW, Completeness, HeapFacts, Interop, Segment
-from dotnetdiag.heap.fast_serialization import Deserializer, Read, Tag, TypeObject
+from dotnetdiag.heap.facts import MOST_BYTES, Completeness
+from dotnetdiag.heap.gcdump_parts import read_parts
 from dotnetdiag.heap.generations import generations
 from dotnetdiag.heap.heap import Heap
 from dotnetdiag.heap.log_lines import without_problems
 from dotnetdiag.heap.pseudo_nodes import roots_of_pseudo_nodes
-from dotnetdiag.heap.type_names import UNDEFINED, without_size
+from dotnetdiag.heap.type_names import merged
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-VERSION, OLDEST_TAGGED, OLDEST = 10, 9, 4
-MAX_SEGMENTS = 1 << 20
 _LARGEST = (1 << 31) - 1
-_EPOCH = datetime(1, 1, 1, tzinfo=UTC)
-_WIDTHS = ((False, 4), (True, 4), (False, 8), (True, 8))
-"""Of the counts of nodes and addresses, 4 or 8 bytes, and of the places of records: the first is what all files have that labels of 4 bytes."""
-
-
-@dataclass(slots=True)
-class _Graph:
-    """What Graphs.MemoryGraph has."""
-
-    total_bytes: int = 0
-    root: int = 0
-    names: list[str | None] = field(default_factory=list)
-    sizes: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    modules: list[str | None] = field(default_factory=list)
-    offsets: Array = field(default_factory=lambda: np.zeros(0, np.uint32))
-    blob: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
-    addresses: Array = field(default_factory=lambda: np.zeros(0, np.uint64))
-    is_64_bit: bool = True
-    problems: list[str] = field(default_factory=list)
-    ended: bool = False
-
-
-@dataclass(slots=True)
-class _Segments:
-    """What DotNetHeapInfo has."""
-
-    size: int = 0
-    segments: tuple[Segment, ...] = ()
 
 
 def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
@@ -61,277 +28,21 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
     A file whose end is missing gives what there is of its objects, and says so (``completeness``), as long as all types and the places of all
     nodes are there; and so does one whose log tells what was missing when we wrote it. FormatError for what is no such file, or is damaged.
     """
-    view = memoryview(data).cast("B")
-    first: FormatError | None = None
-    for is_wide, offset_bytes in _WIDTHS:
-        try:
-            return _Reader(view, is_wide, offset_bytes).heap()
-        except FormatError as error:
-            first = first or error
-        if len(view) < 16 or int.from_bytes(view[-8:], "little") != len(view) - 16:
-            break  # labels of 4 bytes: there is only one form
-    assert first is not None
-    raise first
-
-
-class _Reader:
-    def __init__(self, view: memoryview, is_wide: bool, offset_bytes: int) -> None:
-        self._is_wide, self._offset_bytes = is_wide, offset_bytes
-        self._graph: _Graph | None = None
-        readers: dict[str, Read] = {
-            "GCHeapDump": self._dump,
-            "Graphs.MemoryGraph": self._memory_graph,
-            "Graphs.Module": self._module,
-            "InteropInfo": self._interop,
-            "JSHeapInfo": self._javascript,
-            "DotNetHeapInfo": self._heap_info,
-            "GCHeapDumpSegment": self._segment,
-        }
-        self._file = Deserializer(view, readers)
-
-    def heap(self) -> Heap:
-        """The heap, or FormatError."""
-        problems: list[str] = []
-        facts = HeapFacts()
-        try:
-            facts = self._file.object("the dump", expected="GCHeapDump")
-            if self._file.cursor.u8("tag") != Tag.END:
-                raise self._file.cursor.fail("no end behind the last object")
-        except FormatError as error:
-            if self._graph is None or not self._file.cut:
-                raise
-            facts = replace(facts, pointer_size=8 if self._graph.is_64_bit else 4)
-            problems.append(f"the end of the file is missing: {error}")
-        graph = self._graph
-        if graph is None:
-            raise self._file.cursor.fail("no dump is in it")
-        del self._file, self._graph  # it has our methods: a cycle, which would hold the file until it is found
-        return _heap_of(graph, facts, problems)
-
-    # objects ----------------------------------------------------------------------------------------------------------
-
-    def _check(self, kind: TypeObject, version: int, oldest: int) -> None:
-        if kind.min_reader > 0 and (kind.min_reader > version or kind.version < oldest):
-            raise self._file.cursor.fail(
-                f"{kind.name} of version {kind.version} for readers from {kind.min_reader} on; known are {oldest} to {version}"
-            )
-
-    def _dump(self, file: Deserializer, kind: TypeObject) -> HeapFacts:
-        self._check(kind, VERSION, OLDEST)
-        if kind.version == 8 or kind.version < OLDEST:
-            raise file.cursor.fail(f"GCHeapDump of version {kind.version}: no reader knows it")
-        file.object("the graph", expected="Graphs.MemoryGraph")
-        if self._graph is None:
-            raise file.cursor.fail("the dump has no graph")
-        facts = HeapFacts(pointer_size=8 if self._graph.is_64_bit else 4)
-        return self._dump_fields(file, facts) if kind.version >= OLDEST_TAGGED else self._old(file, kind, facts)
-
-    def _dump_fields(self, file: Deserializer, facts: HeapFacts) -> HeapFacts:
-        cursor = file.cursor
-        file.boolean("Is64Bit")
-        count, size = file.f32("AverageCountMultiplier"), file.f32("AverageSizeMultiplier")
-        javascript = file.object("JSHeapInfo", expected="JSHeapInfo")
-        segments = file.object("DotNetHeapInfo", expected="DotNetHeapInfo") or _Segments()
-        facts = self._process(file, replace(facts, count_multiplier=count, size_multiplier=size))
-        interop = None
-        if file.maybe_tagged(Tag.SKIP):
-            end = file.forward()
-            interop = file.object("InteropInfo", expected="InteropInfo")
-            if cursor.position > end:
-                raise cursor.fail(f"InteropInfo is longer than its region, which ends at 0x{end:x}")
-            cursor.position = end
-        tool = file.string("CreationTool") if file.maybe_tagged(Tag.STRING) else None
-        file.end_object()
-        return replace(
-            facts,
-            has_javascript=javascript is not None,
-            segments=segments.segments,
-            segments_bytes=segments.size,
-            interop=interop,
-            creation_tool=tool,
-        )
-
-    def _process(self, file: Deserializer, facts: HeapFacts) -> HeapFacts:
-        """Fields 7 to 14."""
-        cursor = file.cursor
-        log = file.string("CollectionLog")
-        ticks = cursor.i64("TimeCollected")
-        machine, process = file.string("MachineName"), file.string("ProcessName")
-        pid = cursor.i32("ProcessID")
-        commit, working_set = cursor.i64("TotalProcessCommit"), cursor.i64("TotalProcessWorkingSet")
-        multipliers = file.rows(file.count(4, "multipliers"), "<f4", "multipliers")
-        return replace(
-            facts,
-            log=log,
-            collected=_moment(ticks),
-            machine=machine,
-            process=process,
-            pid=pid,
-            commit_bytes=commit,
-            working_set_bytes=working_set,
-            multipliers=tuple(multipliers.tolist()),
-        )
-
-    def _old(self, file: Deserializer, kind: TypeObject, facts: HeapFacts) -> HeapFacts:
-        """Versions 4 to 7."""
-        segments, *_ = (file.cursor.i64("bytes") for _ in range(3))
-        file.boolean("all")
-        facts = replace(facts, segments_bytes=segments)
-        if kind.version >= 5:
-            facts = self._process(file, facts)
-        if kind.version >= 6:
-            for _ in range(file.count(1, "objects")):
-                file.object("an object")
-        if kind.version >= 7:
-            file.boolean("is64")
-        file.end_object()
-        return facts
-
-    def _memory_graph(self, file: Deserializer, kind: TypeObject) -> _Graph:
-        self._check(kind, 1, 0)
-        cursor, graph = file.cursor, _Graph()
-        graph.total_bytes, graph.root = cursor.i64("TotalSize"), cursor.i32("RootIndex")
-        self._types(file, graph)
-        nodes = file.count(self._offset_bytes, "nodes", wide=self._is_wide)
-        offsets = file.rows(nodes, f"<u{self._offset_bytes}", "nodes")
-        size = cursor.i32("size of the records")
-        here = min(max(size, 0), cursor.left)
-        graph.blob = file.rows(here, np.uint8, "records")
-        if size < 0 or (here < size and not file.cut):
-            raise cursor.fail(f"records of {size:,} bytes, {here:,} left")
-        if file.width == 8 and bytes(graph.blob[:2]) != b"\0\0":
-            raise FormatError("records do not begin with that of nothing", offset=cursor.offset)
-        graph.offsets = offsets.astype(np.uint32) if offsets.dtype.itemsize == 8 else offsets
-        if not 0 <= graph.root < nodes:
-            raise cursor.fail(f"the root is node {graph.root:,} of {nodes:,}")
-        graph.addresses = np.zeros(nodes, np.uint64)
-        self._graph = graph
-        if here < size:
-            raise cursor.fail(f"records of {size:,} bytes, {here:,} left")
-        self._behind_records(file, kind, graph, nodes)
-        graph.ended = True
-        return graph
-
-    def _types(self, file: Deserializer, graph: _Graph) -> None:
-        count = file.count(12, "types")
-        sizes = np.zeros(count, np.int32)
-        for number in range(count):
-            graph.names.append(file.string("name of a type"))
-            sizes[number] = file.cursor.i32("size of a type")
-            graph.modules.append(file.string("module of a type"))
-        graph.sizes = sizes
-
-    def _behind_records(self, file: Deserializer, kind: TypeObject, graph: _Graph, nodes: int) -> None:
-        cursor = file.cursor
-        if kind.min_reader >= 1:
-            self._deferred(file, graph)
-        before = cursor.position
-        told = cursor.i64("addresses") if self._is_wide else cursor.i32("addresses")
-        if told != nodes:
-            cursor.position = before
-            raise FormatError(f"{told:,} addresses of {nodes:,} nodes", offset=cursor.offset, where=cursor.where)
-        here = min(nodes, cursor.left // 8)
-        graph.addresses[:here] = file.rows(here, "<u8", "addresses")
-        if here < nodes:
-            raise cursor.fail(f"{nodes - here:,} of {nodes:,} addresses are missing")
-        graph.is_64_bit = file.maybe_tagged(Tag.BYTE) and file.boolean("Is64Bit")
-        file.end_object()
-
-    def _deferred(self, file: Deserializer, graph: _Graph) -> None:
-        """Types of .NET Native, which have numbers instead of names."""
-        end = file.forward()
-        for number in range(file.count(9, "deferred types")):
-            type_id = file.cursor.i32("type")
-            module = file.object("module", expected="Graphs.Module")
-            suffix = file.string("suffix")
-            if number < len(graph.names) and graph.names[number] is None:
-                graph.names[number] = f"TypeID(0x{type_id & 0xFFFFFFFF:x}){suffix or ''}"
-                graph.modules[number] = module
-        if file.cursor.u8("end of deferred types") != Tag.END or file.cursor.position > end:
-            raise file.cursor.fail("deferred types do not end where they should")
-        file.cursor.position = end
-
-    def _module(self, file: Deserializer, _: TypeObject) -> str | None:
-        """The path; the size is 4 or 8 bytes wide, which only the end of the object tells."""
-        cursor = file.cursor
-        path = file.string("path")
-        cursor.skip(8, "ImageBase")
-        after = cursor.position
-        for size in (4, 8):
-            cursor.position = after
-            with suppress(FormatError):
-                cursor.skip(size + 8, "Size and BuildTime")
-                file.string("PdbName")
-                cursor.skip(16 + 4, "PdbGuid and PdbAge")
-                if file.maybe_tagged(Tag.END):
-                    return path
-        raise cursor.fail("a module without an end")
-
-    def _javascript(self, file: Deserializer, _: TypeObject) -> bool:
-        file.end_object()
-        return True
-
-    def _heap_info(self, file: Deserializer, _: TypeObject) -> _Segments:
-        size = file.cursor.i64("SizeOfAllSegments")
-        count = file.count(1, "segments")
-        if count > MAX_SEGMENTS:
-            raise file.cursor.fail(f"{count:,} segments")
-        segments = [file.object("segment", expected="GCHeapDumpSegment") for _ in range(count)]
-        file.end_object()
-        return _Segments(size, tuple(one for one in segments if one is not None))
-
-    def _segment(self, file: Deserializer, kind: TypeObject) -> Segment:
-        self._check(kind, 1, 0)
-        values = file.rows(7 if kind.version >= 1 else 6, "<u8", "segment").tolist()
-        file.end_object()
-        start, end, *ends = values
-        return Segment(start=start, end=end, **{f"gen{number}_end": value for number, value in enumerate(ends)})
-
-    def _interop(self, file: Deserializer, _: TypeObject) -> Interop | None:
-        cursor = file.cursor
-        if cursor.i32("COM objects") == 0:
-            file.end_object()
-            return None
-        numbers = [cursor.i32(what) for what in ("RCWs", "CCWs", "interfaces", "modules")]
-        tables = []
-        for number, kind in zip(numbers, (RCW, CCW, INTERFACE), strict=False):
-            if not 0 <= number <= cursor.left // kind.itemsize:
-                raise cursor.fail(f"{number:,} rows of {kind.itemsize} bytes do not fit into {cursor.left:,} bytes")
-            tables.append(file.rows(number, kind, "COM objects").copy())
-        if not 0 <= numbers[3] <= cursor.left // 20:
-            raise cursor.fail(f"{numbers[3]:,} modules do not fit into {cursor.left:,} bytes")
-        modules = tuple(
-            (cursor.u64("base"), cursor.u32("size"), cursor.u32("time stamp"), file.string("path"))
-            for _ in range(numbers[3])
-        )
-        file.end_object()
-        return Interop(rcws=tables[0], ccws=tables[1], interfaces=tables[2], modules=modules)
-
-
-def _moment(ticks: int) -> datetime | None:
-    """100 ns steps since the year 1; None for none."""
-    try:
-        return _EPOCH + timedelta(microseconds=ticks // 10) if ticks > 0 else None
-    except OverflowError:
-        return None
-
-
-# the graph of what was read -------------------------------------------------------------------------------------------
-
-
-def _heap_of(graph: _Graph, facts: HeapFacts, problems: list[str]) -> Heap:
+    graph, facts, problems = read_parts(memoryview(data).cast("B"))
+    offsets = np.frombuffer(graph.offsets, f"<u{graph.offset_bytes}")
     types, sizes, starts, targets, wrong, astray = kernels.read_nodes(
-        graph.blob, np.ascontiguousarray(graph.offsets), graph.sizes
+        np.frombuffer(graph.blob, np.uint8), offsets.astype(np.uint32, copy=False), np.array(graph.sizes, np.int32)
     )
-    problems += graph.problems
+    addresses = np.zeros(graph.nodes, np.uint64)
+    addresses[: len(graph.addresses) // 8] = np.frombuffer(graph.addresses, "<u8")
     if wrong:
         problems.append(f"{wrong:,} nodes have no record that can be read")
     if astray:
         problems.append(f"{astray:,} references lead to no node")
-    numbers, names, modules, has_sizes = _merged(graph.names, graph.modules)
-    if not np.array_equal(numbers, np.arange(len(numbers))):
-        np.take(numbers, types, out=types, mode="clip")
-    undescribed = int(np.count_nonzero(graph.addresses[np.flatnonzero(graph.offsets == 0)]))
+    numbers, names, modules, has_sizes = merged(graph.names, graph.modules)
+    if numbers != list(range(len(numbers))):
+        np.take(np.array(numbers, np.uint32), types, out=types, mode="clip")
+    undescribed = int(np.count_nonzero(addresses[np.flatnonzero(offsets == 0)]))
     if undescribed:
         problems.append(f"{undescribed:,} objects are referred to and not described")
     unknown = sum(name.startswith("UNKNOWN 0x") for name in names)
@@ -344,8 +55,8 @@ def _heap_of(graph: _Graph, facts: HeapFacts, problems: list[str]) -> Heap:
     return Heap(
         node_type=types,
         node_size=sizes,
-        node_address=graph.addresses,
-        node_generation=generations(graph.addresses, facts.segments),
+        node_address=addresses,
+        node_generation=generations(addresses, facts.segments),
         edge_start=starts,
         edge_target=targets,
         type_name=type_name,
@@ -355,19 +66,6 @@ def _heap_of(graph: _Graph, facts: HeapFacts, problems: list[str]) -> Heap:
         facts=replace(facts, log=log, has_sizes_in_names=has_sizes),
         completeness=Completeness(problems=tuple(problems)),
     )
-
-
-def _merged(names: list[str | None], modules: list[str | None]) -> tuple[Array, list[str], list[str | None], bool]:
-    """(the new number of each type, names, modules, whether any name had its size): types that differ in the size behind the name are one, and
-    type 0 is that of which nothing is known.
-    """
-    known: dict[tuple[str, str | None], int] = {(UNDEFINED, None): 0}
-    numbers, has_sizes = [], False
-    for name, module in zip(names, modules, strict=True):
-        plain = without_size(name or "")
-        has_sizes |= plain != (name or "")
-        numbers.append(known.setdefault((plain, module), len(known)))
-    return np.array(numbers, np.uint32), [name for name, _ in known], [module for _, module in known], has_sizes
 
 
 def _with_large(sizes: Array, total: int, problems: list[str]) -> Array:

@@ -37,6 +37,12 @@ _KEY = int.from_bytes(os.urandom(8), "little") | 1
 _LEAST_IDS = 1 << 10
 
 
+Window: TypeAlias = tuple[Array, Array, Array, Array, bool]
+"""Bytes, where the payload of each event begins (i64) and how long it is (i64), its kind (u8: 1 objects, 2 references, 0 what is to be passed
+over), whether pointers have 8 bytes.
+"""
+
+
 class Interner:
     """Numbers u64 values in the order in which they are first seen, block after block."""
 
@@ -77,6 +83,31 @@ class Interner:
             if done == len(rows) or self._count < len(self._ids):
                 return done, told
             self._grow()
+
+    def take_blocks(
+        self, window: Window, done: int, states: Array, told: int, *columns: Array
+    ) -> tuple[int, int, int, int]:
+        """Blocks of objects and of references from an event of a window on, into ``address``, ``sizes``, ``codes``, ``ends`` and ``targets``;
+        ``states`` are four numbers of each stream. (the first event that was not taken, objects, references, ``told`` then).
+        """
+        assert KERNELS is not None
+        data, offsets, lengths, kinds, is_wide = window
+        *taken, self._count = KERNELS.take_blocks(
+            data,
+            offsets,
+            lengths,
+            kinds,
+            is_wide,
+            done,
+            states,
+            told,
+            *columns,
+            self._slots,
+            self._ids,
+            self._count,
+            _KEY,
+        )
+        return taken[0], taken[1], taken[2], taken[3]
 
     def _grow(self) -> None:
         assert KERNELS is not None

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.heap import kernels
-from dotnetdiag.heap.pseudo_nodes import LOCALS, PINNED_LOCALS, STATICS, THREAD_STATICS
+from dotnetdiag.heap.holders import LOCALS, PINNED_LOCALS, STATICS, THREAD_STATICS
 from dotnetdiag.heap.scratch import empty
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

@@ -10,6 +10,22 @@ import numpy as np
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.heap.holders import (
+    COM,
+    DEPENDENT,
+    FINALIZER,
+    KIND_OF_NAME,
+    LOCALS,
+    OTHER_HANDLES,
+    OTHERS,
+    PINNING,
+    ROOTS,
+    STATIC,
+    STATICS,
+    STRONG,
+    THREAD_STATICS,
+    is_holder_of_roots,
+)
 from dotnetdiag.heap.kernels import NONE
 from dotnetdiag.heap.type_names import TypeTable
 from dotnetdiag.table import Table
@@ -18,16 +34,6 @@ if TYPE_CHECKING:
     from dotnetdiag.heap.walk import Root, Walk
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-
-ROOTS, STATICS, THREAD_STATICS = "[.NET Roots]", "[static vars]", "[thread static vars]"
-LOCALS, OTHERS, COM = "[local vars]", "[other roots]", "[COM/WinRT Objects]"
-PINNED_LOCALS = "[Pinned local vars]"
-"""As PerfView names some."""
-FINALIZER, STRONG, PINNING = "[finalizer Handles]", "[strong Handles]", "[pinning Handles]"
-OTHER_HANDLES, DEPENDENT = "[other Handles]", "[Dependent Handles]"
-
-STATIC = "[static var "
-"""How the name of a static variable's node begins."""
 
 WEAK, REFCOUNTED, PINNED = 2, 8, 1
 _STACK, _FINALIZER, _HANDLE = 0, 1, 2
@@ -165,27 +171,7 @@ def _u64(parts: Sequence[Any]) -> Array:
     return np.concatenate([np.asarray(part, np.uint64) for part in parts])
 
 
-_KIND_OF_NAME = {
-    LOCALS: "stack",
-    PINNED_LOCALS: "stack",
-    FINALIZER: "finalizer",
-    "[FinalizerQueue]": "finalizer",
-    DEPENDENT: "dependent",
-    COM: "com",
-    OTHER_HANDLES: "other",
-    STRONG: "handle",
-    PINNING: "handle",
-    "[StrongHandle]": "handle",
-    "[PinnedHandle]": "handle",
-    "[AsyncPinnedHandle]": "handle",
-    "[SizedRefHandle]": "handle",
-}
 MAX_DEPTH = 6
-
-
-def is_holder_of_roots(name: str | None) -> bool:
-    """Whether it is the name of what holds roots of a kind: ``[static vars]``, but no static variable itself."""
-    return name in _KIND_OF_NAME or name in (ROOTS, STATICS, THREAD_STATICS, OTHERS)
 
 
 def _holds(name: str) -> bool:
@@ -209,7 +195,7 @@ def roots_of_pseudo_nodes(names: Sequence[str], types: Array, starts: Array, tar
                 seen.add(child)
                 name = names[int(types[child])]
                 inherited = {STATICS: "static", THREAD_STATICS: "thread static"}.get(name, kind)
-                waiting.append((child, _KIND_OF_NAME.get(name, inherited), depth + 1))
+                waiting.append((child, KIND_OF_NAME.get(name, inherited), depth + 1))
         if depth:
             own, name = children[~held], names[int(types[node])]
             texts.append(name[len(STATIC) : -1] if name.startswith(STATIC) else "")

@@ -11,8 +11,8 @@ from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.heap.graph import row_count
+from dotnetdiag.heap.holders import STATIC
 from dotnetdiag.heap.kernels import NONE, Ways, sums
-from dotnetdiag.heap.pseudo_nodes import STATIC
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:

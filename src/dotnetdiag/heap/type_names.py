@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dotnetdiag.events import Column
+if TYPE_CHECKING:
+    from dotnetdiag.events import Column
 
 _ARITY = re.compile(r"`[0-9]+")
 _ARRAY, _RCW = 8, 4
@@ -103,3 +105,18 @@ LIMITS = (
 def without_size(name: str) -> str:
     """The name without what the reference, or PerfView, writes behind it: the size of an object, what an array is made of."""
     return _SIZE.sub("", name) if name.endswith(")") else name
+
+
+def merged(
+    names: Sequence[str | None], modules: Sequence[str | None]
+) -> tuple[list[int], list[str], list[str | None], bool]:
+    """(the new number of each type, names, modules, whether any name had its size): types that differ in the size behind the name are one, and
+    type 0 is that of which nothing is known.
+    """
+    known: dict[tuple[str, str | None], int] = {(UNDEFINED, None): 0}
+    numbers, has_sizes = list[int](), False
+    for name, module in zip(names, modules, strict=True):
+        plain = without_size(name or "")
+        has_sizes |= plain != (name or "")
+        numbers.append(known.setdefault((plain, module), len(known)))
+    return numbers, [name for name, _ in known], [module for _, module in known], has_sizes

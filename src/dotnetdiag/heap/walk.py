@@ -13,17 +13,22 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.events import Column
-from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS
+from dotnetdiag.heap import kernels
+from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS, layout
 from dotnetdiag.heap.facts import MOST_BYTES, Segment
 from dotnetdiag.heap.growing import Growing
-from dotnetdiag.heap.kernels import Interner, take_targets
+from dotnetdiag.heap.kernels import NONE, AddressIndex, Interner, Window, take_targets
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 MOST_NODES = (1 << 31) - 1024
 """Numbers of objects are 31 bits, in files too."""
+_CHUNK = 1 << 17
 _MOST_REFERENCES = 1 << 32
 """Of one object; no sum of so many of so many objects is too large for 64 bits."""
+KINDS = {1: NODES, 2: EDGES}
+"""Those of :meth:`Walk.take_blocks`, which a compiled loop takes."""
+OTHER_KIND = 255
 BLOCK_NAMES = {
     ROOTS: "GC/BulkRootEdge",
     DEPENDENT: "GC/BulkRootConditionalWeakTableElementEdge",
@@ -62,6 +67,17 @@ class Root:
     name: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """Of a walk whose ``target`` has rows in the place of addresses: how many references it has, where each address is, and those that are
+    nowhere.
+    """
+
+    edges: int
+    index: AddressIndex
+    lost: Array
+
+
 class Walk:
     """One dump while it comes. ``number`` is that of the collection, None as long as its begin was not seen."""
 
@@ -93,6 +109,7 @@ class Walk:
         self._edges_told = 0
         self._nodes_trusted: int | None = None
         self._edges_trusted: int | None = None
+        self.resolved: Resolved | None = None
 
     @property
     def has_any(self) -> bool:
@@ -102,11 +119,36 @@ class Walk:
     @property
     def edges(self) -> int:
         """How many references have come."""
-        return len(self.target) // 2
+        return len(self.target) // 2 if self.resolved is None else self.resolved.edges
 
     def begins_again(self, number: int, index: int) -> bool:
-        """Whether this block is the first of another walk."""
-        return index == 0 and self.blocks[number].expected > 0
+        """Whether this block is of another walk, the first of which is told of."""
+        return self.resolved is not None or (index == 0 and self.blocks[number].expected > 0)
+
+    def take_blocks(self, window: Window, done: int) -> int:
+        """Blocks of objects and references from an event on, as long as each is whole, and the next; the first event that is anything else."""
+        columns = self.address, self.size, self.type_code, self.edge_start
+        if kernels.KERNELS is None or self.size.kind != np.uint32 or self.edge_start.kind != np.uint32:
+            return done
+        _, _, lengths, kinds, is_wide = window
+        objects, references = (
+            int(lengths[done:][kinds[done:] == kind].sum()) // layout(number, 8 if is_wide else 4).itemsize
+            for kind, number in KINDS.items()
+        )
+        objects = max(min(objects, MOST_NODES - len(self.address)), 0)
+        both = self.blocks[NODES], self.blocks[EDGES]
+        states = np.array([(one.expected, one.full, one.last, one.uneven) for one in both], np.int64).reshape(-1)
+        places = [column.room(objects) for column in columns]
+        targets = self.target.room(2 * references).view(np.uint64)
+        done, objects, references, self._edges_told = self.types.take_blocks(
+            window, done, states, self._edges_told, *places, targets
+        )
+        for column in columns:
+            column.grow(objects)
+        self.target.grow(2 * references)
+        for one, state in zip(both, states.reshape(2, 4).tolist(), strict=True):
+            one.expected, one.full, one.last, one.uneven = state
+        return done
 
     def take(self, number: int, index: int, rows: Array) -> None:
         """A numbered block."""
@@ -182,6 +224,30 @@ class Walk:
         """Rows of GC/BulkRCW."""
         objects, unknown = (fields[name].numpy().tolist() for name in ("ObjectID", "IUnknown"))
         self.rcws.update(zip(objects, unknown, strict=True))
+
+    def resolve(self) -> Resolved:
+        """Put the row of each reference in the place of its address, of which it takes half: nothing can come behind it."""
+        if self.resolved is None:
+            index, edges = AddressIndex(self.address.rows), self.edges
+            self.resolved = Resolved(edges=edges, index=index, lost=self._find_targets(index))
+        return self.resolved
+
+    def _find_targets(self, index: AddressIndex) -> Array:
+        narrow = self.target.rows
+        count = len(narrow) // 2
+        lost = []
+        for first in range(0, count, _CHUNK):
+            last = min(first + _CHUNK, count)
+            wanted = narrow[2 * first : 2 * last].view(np.uint64).copy()
+            rows = index.find(wanted)
+            missing = np.flatnonzero(rows == NONE)
+            if len(missing):
+                lost.append(wanted[missing])
+            narrow[first:last] = rows
+        del narrow
+        self.target.cut(count)
+        self.target.shrink()
+        return np.concatenate([np.zeros(0, np.uint64), *lost])
 
     # what can be checked ----------------------------------------------------------------------------------------------
 

@@ -65,6 +65,8 @@ NAMELESS_WHY = (
 NATIVE = (
     "its runtime makes no collection for a session, and tells of no object; a core dump has them, for a native debugger"
 )
+CAN_BLOCK = 11
+"""From this version on threads can wait for room; what is asked in vain costs a connection."""
 FORGETTING = 8
 """From this version on runtimes forget types by themselves; what is between 3.1 and this could not be looked at."""
 
@@ -133,14 +135,15 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             starts = let_start(client, stop) or options.target.listens  # who is refused runs on
             if has_no_sampler(pid):
                 raise NotPossible("A heap of NativeAOT", NATIVE)
-            if not _forgets_types(client):
+            major = _major_version(client)
+            if major is None or major < FORGETTING:
                 _flush_types(client)
         loading = _Loading()
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
         pauses: list[float] = []
         while True:
-            walk = _Walk(client, options, timeout_s, observer, stop, loading, starts=starts)
+            walk = _Walk(client, options, timeout_s, observer, stop, loading, major=major, starts=starts)
             try:
                 heap, lost = walk.run(buffer_mb)
             except TimedOut:
@@ -214,13 +217,13 @@ class _Loading:
         return result_of(self._outcome)
 
 
-def _forgets_types(client: Client) -> bool:
-    """Whether it is known that the runtime forgets by itself which types it has told of."""
+def _major_version(client: Client) -> int | None:
+    """Of the runtime, where it tells."""
     try:
         major = client.process_info().runtime_version.partition(".")[0]
     except UnsupportedCommand:
-        return False
-    return major.isdecimal() and int(major) >= FORGETTING
+        return None
+    return int(major) if major.isdecimal() else None
 
 
 def _flush_types(client: Client) -> None:
@@ -228,13 +231,14 @@ def _flush_types(client: Client) -> None:
         pass
 
 
-def _session(client: Client, buffer_mb: int) -> TraceSession:
+def _session(client: Client, buffer_mb: int, major: int | None) -> TraceSession:
     """Where threads can wait for room (.NET 11), no event is lost; where stacks can be left out (.NET 9), they are."""
     trace = partial(
         client.trace, PROVIDERS, buffer_mb=buffer_mb, rundown_keyword=RUNDOWN, rundown_fallback=WHOLE_RUNDOWN
     )
-    with suppress(UnsupportedCommand):
-        return trace(buffering_mode=BLOCK, stackwalk=False)
+    if major is None or major >= CAN_BLOCK:
+        with suppress(UnsupportedCommand):
+            return trace(buffering_mode=BLOCK, stackwalk=False)
     with suppress(UnsupportedCommand):
         return trace(stackwalk=False)
     return trace()
@@ -252,9 +256,10 @@ class _Walk:
         stop: Stop,
         loading: _Loading,
         *,
+        major: int | None,
         starts: bool,
     ) -> None:
-        self._starts = starts
+        self._starts, self._major = starts, major
         self._client, self._timeout_s = client, timeout_s
         self._observer, self._stop = observer, stop
         self._tee = None if options.raw is None else options.raw()
@@ -269,7 +274,7 @@ class _Walk:
     def run(self, buffer_mb: int) -> tuple[Heap, int]:
         """(the heap, how many events were lost)."""
         with self._stop.waiting():
-            session = _session(self._client, buffer_mb)
+            session = _session(self._client, buffer_mb, self._major)
         broken: DiagnosticsError | None = None
         reading: ReadingAhead | None = None
         try:
@@ -338,6 +343,7 @@ class _Walk:
             if asked_at is None and self._fold.stopped:
                 asked_at = came = time.monotonic()
                 session.stop()
+                self._fold.prepare()  # the runtime takes 0.1 s until it ends the session
             elif asked_at is not None:
                 if data is not None:
                     came = now

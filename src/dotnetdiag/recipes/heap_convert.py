@@ -90,7 +90,14 @@ def write_collected(options: HeapOptions, path: Path | None, *, force: bool) -> 
 def write_heap(heap: Heap, path: Path, format: str, *, force: bool = False) -> None:
     """Write a heap in one format, to one file."""
     with replacing(path, force=force) as file:
-        heap_format(format).write(heap, file)
+        if format == "gcdump" and not is_stream(path):
+            from dotnetdiag.heap.gcdump_writer import write_gcdump
+            from dotnetdiag.recipes.heap_writing import writing_behind
+
+            with writing_behind(file) as behind:
+                write_gcdump(heap, behind)
+        else:
+            heap_format(format).write(heap, file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

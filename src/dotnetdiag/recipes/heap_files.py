@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import FormatError, UsageError
@@ -11,6 +12,7 @@ from dotnetdiag.recipes.trace_files import is_gcdump, read_bytes, trace_of
 
 if TYPE_CHECKING:
     from dotnetdiag.heap.heap import Heap
+    from dotnetdiag.heap.type_totals import TypeTotals
     from dotnetdiag.recipes.sources import PathText
     from dotnetdiag.trace.trace import Trace
 
@@ -75,6 +77,30 @@ def read_heaps(path: PathText) -> tuple[Heap, ...]:
             where=os.path.basename(os.fspath(path)),
         )
     return heaps
+
+
+def read_totals(path: PathText) -> TypeTotals | None:
+    """The totals by type of a ``.gcdump``, in a third of the time of its heap; None of any other file, and where anything is odd:
+    :func:`read_heaps` says what. Raises InputError.
+    """
+    buffer, oddities = read_bytes(os.fspath(path))
+    if oddities or not is_gcdump(buffer):
+        return None
+    from dotnetdiag.heap.type_totals import of_file
+
+    search = of_file(buffer)
+    if search is None:
+        return None
+    searching = threading.Thread(target=search.search, daemon=True)
+    try:
+        searching.start()
+    except RuntimeError:  # no more threads: one after the other
+        search.search()
+        search.prepare()
+    else:
+        search.prepare()
+        searching.join()
+    return search.totals()
 
 
 def open_heap(path: PathText, dump: int | None = None) -> Heap:

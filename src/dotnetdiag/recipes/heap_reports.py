@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dotnetdiag.errors import GrammarError
-from dotnetdiag.recipes.limit import Limit
-from dotnetdiag.table import Table
 
 if TYPE_CHECKING:
     from dotnetdiag.heap.difference import HeapDiff
     from dotnetdiag.heap.heap import Heap
+    from dotnetdiag.heap.type_totals import TypeTotals
+    from dotnetdiag.recipes.limit import Limit
+    from dotnetdiag.table import Table
 
 
-def summary(heap: Heap) -> dict[str, Any]:
+def summary(heap: Heap | TypeTotals) -> dict[str, Any]:
     """``nodes edges bytes complete``, what is missing, and what is known of the process. ``nodes`` are those of the graph, ``objects`` what the
     program has made; ``sample`` is a sentence where the file is a sample of PerfView's, whose numbers all these are.
     """
@@ -36,16 +35,32 @@ def summary(heap: Heap) -> dict[str, Any]:
     }
 
 
-def report(heap: Heap, by: str = "bytes") -> dict[str, Any]:
-    """The summary, and ``types``: the table of ``type module count bytes retained_bytes``, in the order of :func:`sorted_rows`."""
-    return {**summary(heap), "types": sorted_rows(heap.types, by)}
+def report(heap: Heap | TypeTotals, by: str = "bytes") -> dict[str, Any]:
+    """The summary, and ``types``: a table, or rows, of ``type module count bytes retained_bytes``, in the order of :func:`sorted_rows`."""
+    return {**summary(heap), "types": type_rows(heap, by) if hasattr(heap, "rows") else sorted_rows(heap.types, by)}
+
+
+def type_rows(heap: Heap | TypeTotals, by: str = "bytes") -> list[dict[str, Any]]:
+    """The rows of types, in the order of :func:`sorted_rows`."""
+    rows = getattr(heap, "rows", None)
+    if rows is None:
+        made: list[dict[str, Any]] = sorted_rows(heap.types, by).to_pylist()  # type: ignore[union-attr]
+        return made
+    return rows if by == "bytes" else sorted(rows, key=lambda row: -row[_COLUMNS.get(by, by)])
+
+
+_COLUMNS = {"retained": "retained_bytes"}
 
 
 def sorted_rows(rows: Table, by: str) -> Table:
     """Rows of a report that are in the order of bytes, in that of ``bytes``, ``count`` or ``retained``, as far as they have it."""
-    name = {"retained": "retained_bytes"}.get(by, by)
+    name = _COLUMNS.get(by, by)
     if by == "bytes" or name not in rows.columns:
         return rows
+    import numpy as np
+
+    from dotnetdiag.table import Table
+
     order = np.argsort(-rows.numpy(name).astype(np.int64), kind="stable")
     columns = {one: rows[one].take(order) for one in rows.columns}
     return Table(columns, title=rows.title, units=rows.units)
@@ -78,6 +93,8 @@ def grown(made: HeapDiff, limit: Limit | None) -> Grown:
 
 def parse_growth(text: str) -> Limit:
     """``5%`` of all bytes before, ``10MB``, ``500000``. Raises GrammarError."""
+    from dotnetdiag.recipes.limit import Limit
+
     stripped = text.strip()
     number = stripped.removesuffix("%").strip()
     if stripped.endswith("%") and number.replace(".", "", 1).isdecimal() and number.isascii():
