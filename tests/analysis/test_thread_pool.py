@@ -11,6 +11,7 @@ from tests.analysis.traces import Seen, said, traced
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
+from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.thread_pool import (
     DEQUEUED,
     ENQUEUED,
@@ -22,6 +23,7 @@ from dotnetdiag.analysis.thread_pool import (
     ONLY_TASKS,
     SCHEDULED,
     TPL,
+    ThreadPoolFold,
     threadpool,
 )
 from dotnetdiag.trace.trace import Trace
@@ -51,6 +53,15 @@ def test_work_waits_from_one_thread_to_another() -> None:
     assert rows == [(8.0, 1, 3, "app!App.Ask()"), (3.0, 1, 2, "app!App.Other()")]
     assert made.by_method.values("method") == ["app!App.Ask()", "app!App.Other()"]
     assert (made.totals.count, made.totals.starved_ms, made.profile.total) == (2, 0, 11.0)
+
+
+def test_work_that_nobody_begins_starves_until_the_recording_ends() -> None:
+    trace = traced(queued(0, 1, 5), queued(10, 1, 6), begun(20, 2, 5), worker(1000, 2))
+    (made,) = fold(trace, ThreadPoolFold(seconds=1.0))
+    (starved,) = made.starvation.to_pylist()
+    assert (starved["start_ms"], starved["late"]) == (10 + LATE_MS, 1)
+    assert made.totals.starved_ms == pytest.approx(990 - LATE_MS)
+    assert made.by_method.values("max_ms") == [20.0]
 
 
 def test_work_that_is_not_begun_has_no_time() -> None:

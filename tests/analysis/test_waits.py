@@ -9,6 +9,7 @@ from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
+from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.waits import CONTENDED, GOT, NO_CONTENTION, NO_OWNERS, WAITED, WAITS, contention, waits
 from dotnetdiag.trace.trace import Trace
 
@@ -103,3 +104,22 @@ def test_as_many_as_events(name: str) -> None:
     assert made.totals.unfinished >= made.totals.count - counts.get("Contention/Stop", 0)
     assert (NO_CONTENTION in made.notes) == (made.totals.count == 0)
     assert waits(trace).totals.count == counts.get("WaitHandleWait/Start", 0)
+
+
+@pytest.mark.parametrize(
+    ("events", "threads", "longest_ms", "in_circle"),
+    [
+        ([wants(100, 1, "A.M", owner=2), wants(200, 2, "A.N", owner=1), ends(1000, 3)], 2, 900.0, True),
+        ([wants(100, 1, "A.M", owner=2), ends(1000, 3)], 1, 900.0, False),
+        # it goes on: the end of its first wait was lost
+        ([wants(100, 1, "A.M", owner=2), wants(300, 1, "A.M"), gets(310, 1, 10), ends(1000, 3)], 0, 0.0, False),
+        ([wants(990, 1, "A.M", owner=2), ends(1000, 3)], 0, 0.0, False),
+    ],
+)
+def test_threads_that_wait_when_the_recording_ends(
+    events: list[Seen], threads: int, longest_ms: float, in_circle: bool
+) -> None:
+    found = Stuck(contention(traced(*events)), 1.0, least_ms=20.0)
+    assert (found.threads, found.in_circle) == (threads, in_circle)
+    assert found.longest_ms == pytest.approx(longest_ms)
+    assert (found.in_circle and "deadlock" in found.text()) == in_circle

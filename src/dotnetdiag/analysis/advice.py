@@ -113,7 +113,7 @@ def advice(trace: Trace) -> AdviceReport:
         AllocationsFold(seconds=seconds_of(trace)),
         ExceptionsFold(),
         ContentionFold(),
-        ThreadPoolFold(),
+        ThreadPoolFold(seconds=seconds_of(trace)),
         RequestsFold(),
         JitFold(is_native=native_of(trace)),
         LogsFold(),
@@ -280,6 +280,7 @@ def _of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
             question="requests",
             text=f"{number:,} of {count:,} requests {WAYS[kind]} failed: {names}",
         )
+    routes = [row for row in routes if row["median_ms"] is not None]
     if count < FEW_REQUESTS or len(routes) < FEW_REQUESTS:
         return
     medians = np.repeat([row["median_ms"] for row in routes], [row["count"] for row in routes])

@@ -44,7 +44,7 @@ def everything(trace: Trace) -> Everything:
         "requests": RequestsFold(),
         "contention": ContentionFold(),
         "waits": WaitsFold(),
-        "threadpool": ThreadPoolFold(),
+        "threadpool": ThreadPoolFold(seconds=seconds),
         "tasks": TasksFold(),
         "jit": JitFold(is_native=native_of(trace)),
         "loader": LoaderFold(),

@@ -15,8 +15,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Of each group the ``first`` of its rows, their ``count``, and the ``total`` and the ``most`` of their values: the one with most first.
-    ``which`` group each row is in, -1 for none.
+    """Of each group the ``first`` of its rows, their ``count``, and the ``total`` and the ``most`` of their values (NaN where it has none): the one
+    with most first. ``which`` group each row is in, -1 for none.
     """
 
     first: Array
@@ -44,7 +44,7 @@ class Groups:
 
     def quantiles(self, values: Array, shares: Sequence[float]) -> list[Array]:
         """Of each group's values, but for those that are NaN, the ones below which these shares are, between two values in proportion, as
-        ``numpy.quantile`` has them; 0 for a group without.
+        ``numpy.quantile`` has them; NaN for a group without.
         """
         rows = np.flatnonzero((self.which >= 0) & ~np.isnan(values))
         order = rows[np.lexsort((values[rows], self.which[rows]))]
@@ -57,7 +57,7 @@ class Groups:
             place = last * share
             low = place.astype(np.int64)
             below, above = ordered[begins + low], ordered[begins + np.minimum(low + 1, last)]
-            return np.where(counts > 0, below + (above - below) * (place - low), 0.0)
+            return np.where(counts > 0, below + (above - below) * (place - low), np.nan)
 
         return [at(share) for share in shares]
 
@@ -73,8 +73,8 @@ def groups(keys: Sequence[Array], values: Array, rows: Array | None = None) -> G
     first = np.full(number, len(values))
     np.minimum.at(first, codes, own)
     count, total = np.bincount(codes, minlength=number), np.bincount(codes, plain, minlength=number)
-    most = np.zeros(number)
-    np.maximum.at(most, codes, plain)
+    most = np.full(number, np.nan)
+    np.fmax.at(most, codes, values[own])
     which = np.full(len(values), -1)
     which[own] = codes
     return Groups(first, count, total, most, which)._ordered(np.lexsort((first, -count, -total)))

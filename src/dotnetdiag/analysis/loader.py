@@ -64,7 +64,7 @@ class LoaderReport(Report):
     longest first. ``profile``: the stacks of binds, in ms. ``notes``: what the recording lacks.
     """
 
-    MAIN = "binds"
+    MAIN = "assemblies"
 
     assemblies: Table
     binds: Table

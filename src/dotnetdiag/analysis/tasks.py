@@ -162,7 +162,7 @@ class TasksFold:
                     "count": Scalar(found.count, None, Kind.I8),
                     "total_ms": Scalar(found.total, None, Kind.F8),
                     "own_ms": Scalar(of_own[which[found.first]], None, Kind.F8),
-                    "max_ms": Scalar(found.most, None, Kind.F8),
+                    "max_ms": number(found.most),
                 },
             ),
             chains=table("chains", _chains(made, caller, begins)),

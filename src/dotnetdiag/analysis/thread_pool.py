@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.answers import number, whole
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import groups, quantiles_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
@@ -81,14 +81,15 @@ class ThreadPoolReport(Report):
 
 def threadpool(trace: Trace) -> ThreadPoolReport:
     """What the thread pool of a recording did."""
-    (made,) = fold(trace, ThreadPoolFold())
+    (made,) = fold(trace, ThreadPoolFold(seconds=seconds_of(trace)))
     return made
 
 
 class ThreadPoolFold:
-    """What :func:`threadpool` asks, window by window."""
+    """What :func:`threadpool` asks, window by window. ``seconds``: how long was recorded, for work that still waits then."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, seconds: Seconds = None) -> None:
+        self._seconds = seconds
         self._work = LastingEvents(
             KeptEvents(of_source(FRAMEWORK, ENQUEUED), ("workID",)),
             KeptEvents(of_source(FRAMEWORK, DEQUEUED), ("workID",)),
@@ -131,7 +132,7 @@ class ThreadPoolFold:
 
         reasons = Coded.naming(Scalar(adjusted["Reason"].astype(np.int64), None, Kind.I8), self._reasons or str)
         ended = made.duration_ms[made.known]
-        starved = _starved(made)
+        starved = _starved(made, in_seconds(self._seconds))
         said = reasons.to_pylist()
         counts = {str(name): said.count(name) for name in dict.fromkeys(said)}
         sizes = (workers["ActiveWorkerThreadCount"], adjusted["NewWorkerThreadCount"])
@@ -188,11 +189,16 @@ def _rows(made: Lasting) -> dict[str, Column]:
     }
 
 
-def _starved(made: Lasting) -> dict[str, Scalar]:
-    """The times in which some work of a process had been waiting for too long: those of different pieces that overlap are one."""
-    late = np.flatnonzero(made.duration_ms > LATE_MS)
+def _starved(made: Lasting, seconds: float | None) -> dict[str, Scalar]:
+    """The times in which some work of a process had been waiting for too long: those of different pieces that overlap are one. What nobody has begun
+    waits until the end of a recording that has lost nothing.
+    """
+    waited_ms = made.duration_ms
+    if seconds is not None and not made.losses.lost:
+        waited_ms = np.where(made.known, waited_ms, 1000.0 * seconds - made.starts.ms)
+    late = np.flatnonzero(waited_ms > LATE_MS)
     pid, begin = made.starts.pid[late], made.starts.ms[late] + LATE_MS
-    end = made.starts.ms[late] + made.duration_ms[late]
+    end = made.starts.ms[late] + waited_ms[late]
     order = np.lexsort((begin, pid))
     late, pid, begin, end = late[order], pid[order], begin[order], end[order]
     first = np.ones(len(late), np.bool_)
@@ -205,7 +211,7 @@ def _starved(made: Lasting) -> dict[str, Scalar]:
     at = np.flatnonzero(first)
     empty = np.zeros(0)
     until = np.maximum.reduceat(end, at) if len(at) else empty
-    longest = np.maximum.reduceat(made.duration_ms[late], at) if len(at) else empty
+    longest = np.maximum.reduceat(waited_ms[late], at) if len(at) else empty
     return {
         "start_ms": number(begin[at]),
         "duration_ms": number(until - begin[at]),

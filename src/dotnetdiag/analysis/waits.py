@@ -194,7 +194,7 @@ def _report(made: Lasting, lock: Array | None, owner: Array, source: Array | Non
         figures = {
             "count": Scalar(found.count, None, Kind.I8),
             "total_ms": Scalar(found.total, None, Kind.F8),
-            "max_ms": Scalar(found.most, None, Kind.F8),
+            "max_ms": number(found.most),
         }
         return table(title, {**shown, **figures})
 

@@ -79,7 +79,7 @@ def show(made: RequestReport, number: int) -> None:
         (
             f"{row['count']:,}",
             f"{row['failed']:,}" if row["failed"] else "",
-            *(f"{row[name]:,.3f}" for name in ("median_ms", "p95_ms", "max_ms")),
+            *("" if row[name] is None else f"{row[name]:,.3f}" for name in ("median_ms", "p95_ms", "max_ms")),
             *(f"{row[name]:,.1f}" for name in spent),
             row["kind"],
             row["route"],

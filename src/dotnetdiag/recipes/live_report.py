@@ -132,6 +132,7 @@ KINDS: Mapping[str, LiveKind] = {
         "ThreadPoolFold",
         f"{CLR_PROVIDER}:0x10000:4",
         "System.Diagnostics.Eventing.FrameworkEventSource:0x2:5",
+        is_timed=True,
         NO_EVENTS="no thread pool: it did nothing",
         NO_QUEUE="how long work waited is not told: none was queued",
     ),
