@@ -52,6 +52,18 @@ def file(tmp_path: Path) -> Path:
     return written(chain(10), tmp_path / "x.gcdump")
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["table", "json"])
+def test_both_ways_to_the_types_say_the_same(form: list[str], tmp_path: Path) -> None:
+    """One is without click; what is damaged, something else or not there is none of its business."""
+    whole = written(chain(10, HOSTILE[0]), tmp_path / "whole.gcdump").read_bytes()
+    for name, data in {"cut": whole[:-30], "short": whole[:60], "none": b"", "other": b"Nettrace"}.items():
+        (tmp_path / f"{name}.gcdump").write_bytes(data)
+    for name in ("whole", "cut", "short", "none", "other", "absent"):
+        words = ["gcdump", "report", str(tmp_path / f"{name}.gcdump"), *form]
+        fast, usual = run_program(*words), run_program(*words, "--by", "type")
+        assert (fast.returncode, fast.stdout, fast.stderr) == (usual.returncode, usual.stdout, usual.stderr), name
+
+
 def test_the_report_has_the_fixed_keys(file: Path) -> None:
     said = json.loads(run("report", file, "--json").stdout)
     assert [said[name] for name in ("nodes", "edges", "bytes", "complete")] == [12, 11, 340, True]

@@ -11,7 +11,8 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.gcdump_live import collect as collect_now
-from dotnetdiag.cli.gcdump_live import say_pause, say_problems, timeout_option
+from dotnetdiag.cli.gcdump_live import say_pause, timeout_option
+from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option, target_options
 from dotnetdiag.cli.render import echo, json_text, write_raw

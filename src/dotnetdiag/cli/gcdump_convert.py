@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
-from dotnetdiag.cli.gcdump_live import say_problems
+from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import echo, json_text

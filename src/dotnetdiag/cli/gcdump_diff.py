@@ -11,7 +11,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.files import RecordingPath
-from dotnetdiag.cli.gcdump_live import say_problems
+from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.options import say_waiting, target_of, target_parameters
 from dotnetdiag.cli.render import echo, size_text, write_raw
 from dotnetdiag.cli.standard_streams import takes_at_once
@@ -121,14 +122,6 @@ def _find(file: Path | None, target: Target | None, timeout: float | str | None,
         if len(heaps) > 1 and dump is None:
             echo(f"The recording has {len(heaps)} dumps; this is the first, --dump tells which.", err=True)
     return heap
-
-
-def say_problems(heap: Heap | TypeTotals) -> None:
-    """What is missing of a heap."""
-    for problem in heap.completeness.problems:
-        echo(f"The heap is not complete: {problem}.", err=True)
-    if heap.facts.sample is not None:
-        echo(f"Not all objects are in it: {heap.facts.sample}.", err=True)
 
 
 def say_pause(done: CollectedHeap) -> None:

@@ -11,6 +11,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import FilePath, RecordingPath
 from dotnetdiag.cli.gcdump_live import NO_SOURCE, Find, source_options
+from dotnetdiag.cli.heap_types import SHOWN, show_types
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
@@ -96,40 +97,9 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     show(
         form,
         lambda: table_of()[:number],
-        people=lambda: _show_types(heap, rows_of(), by, 30 if number is None else number),
+        people=lambda: show_types(heap, rows_of(), by, SHOWN if number is None else number),
         document=value,
     )
-
-
-def _show_types(heap: Heap | TypeTotals, rows: list[dict[str, Any]], by: str, number: int) -> None:
-    echo(f"{heap.bytes:>14,}  GC Heap bytes")
-    echo(f"{heap.objects:>14,}  GC Heap objects")
-    echo(f"{heap.edges:>14,}  Total references")
-    if not heap.completeness.complete:
-        echo("not complete: see what was said")
-    if not heap.has_roots:
-        echo("What holds objects is missing: what they keep alive is not known.")
-    echo()
-    figures = ["bytes", "count", *(("retained_bytes",) if by != "generation" and heap.has_roots else ())]
-    from dotnetdiag.heap.holders import is_holder_of_roots
-
-    shown = [row for row in rows if by != "type" or row["bytes"] or not is_holder_of_roots(row["type"])]
-    cells = [(*(f"{row[name]:,}" for name in figures), _named(row, by)) for row in shown[:number]]
-    heads = [name.replace("_bytes", "") for name in figures]
-    if cells:
-        table((*heads, by), cells, right=heads, shorten=cut)
-    if len(shown) > number:
-        echo(f"{len(shown) - number:,} more")
-
-
-def _named(row: dict[str, Any], by: str) -> str:
-    name = row[by] or "-"
-    module = row.get("module") if by == "type" else None
-    return name if not module else f"{name}  [{_file_name(module)}]"
-
-
-def _file_name(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[2]
 
 
 @click.command("tree", cls=Command)

@@ -8,7 +8,8 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.gcdump_live import PAUSE, Progress, say_problems, timeout_option, walks_text
+from dotnetdiag.cli.gcdump_live import PAUSE, Progress, timeout_option, walks_text
+from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.options import say_waiting, target_options
 from dotnetdiag.cli.output import TABLE, format_option, show

@@ -68,10 +68,9 @@ def _report_bug(error: Exception) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words in (["ps"], ["ps", "--json"]) and "_DOTNETDIAG_COMPLETE" not in os.environ:
-        from dotnetdiag.cli.process_list import processes_as_json, show_processes
+    from dotnetdiag.cli.plain_forms import run_plain
 
-        processes_as_json() if len(words) > 1 else show_processes()
+    if run_plain(words):
         return 0
     from dotnetdiag.cli.commands import run
 
