@@ -174,6 +174,15 @@ def hide_framework(profile: P) -> P:
     return _without(profile, _frame_mask(profile, is_framework))
 
 
+def hide_tracing(profile: P) -> P:
+    """Methods of .NET that write events are left out: whose stack an event has called them."""
+    return _without(profile, _frame_mask(profile, _is_tracing))
+
+
+def _is_tracing(frame: Frame) -> bool:
+    return is_framework(frame) and frame.namespace.startswith("System.Diagnostics.Tracing")
+
+
 def is_framework(frame: Frame) -> bool:
     """Whether a frame's module comes with .NET or the system."""
     return frame.kind is not FrameKind.PSEUDO and FRAMEWORK.fullmatch(frame.module) is not None

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.filters import hide_framework
+from dotnetdiag.analysis.filters import hide_framework, hide_tracing
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
@@ -24,8 +24,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stacked:
-    """Of each event ``method``: the first of the program in its stack, else the leaf, and its id in ``profile``, ``frame`` (-1 without a stack).
-    ``row`` tells of each sample of ``profile`` whose stack it is.
+    """Of each event ``method``: the first of the program in its stack, else the leaf (but for what writes events), and its id in ``profile``,
+    ``frame`` (-1 without a stack). ``row`` tells of each sample of ``profile`` whose stack it is.
     """
 
     frame: Array
@@ -121,7 +121,9 @@ def method_column(profile: StackProfile, frame: Array) -> Coded:
 
 
 def _own_frames(profile: StackProfile) -> Array:
-    """Of each sample the first frame of the program, else the leaf; -1 without a stack."""
-    own = hide_framework(profile)
-    frame = own.tree.frame[own.node]
-    return np.where(frame >= 0, frame, profile.tree.frame[profile.node])
+    """Of each sample the first frame of the program, else the first that does not write events, else the leaf; -1 without a stack."""
+    made = profile.tree.frame[profile.node]
+    for part in (hide_tracing(profile), hide_framework(profile)):
+        frame = part.tree.frame[part.node]
+        made = np.where(frame >= 0, frame, made)
+    return made

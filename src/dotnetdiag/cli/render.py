@@ -38,6 +38,11 @@ def echo(text: object = "", *, err: bool = False) -> None:
     write_raw(f"{clean(str(text))}\n", err=err)
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 thread``, ``2 threads``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def write_raw(text: str, *, err: bool = False) -> None:
     """A text of our own making as it is: with line ends, colours, movements of the cursor."""
     with nullcontext() if err else _to_stdout():

@@ -10,7 +10,7 @@ import click
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, figures, report_options
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import counted, echo, table
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.exceptions import ExceptionReport
@@ -51,7 +51,9 @@ def show(made: ExceptionReport, number: int) -> None:
         *([f"{totals.again:,} thrown again"] if totals.again else []),
         *([f"{totals.nested:,} while another was handled"] if totals.nested else []),
     ]
-    echo(f"{totals.count:,} exceptions of {len(made.by_type):,} types{rate}, {most:,} in the worst second")
+    echo(
+        f"{counted(totals.count, 'exception')} of {counted(len(made.by_type), 'type')}{rate}, {most:,} in the worst second"
+    )
     if more:
         echo("; ".join(more))
     echo()

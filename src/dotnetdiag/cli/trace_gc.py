@@ -11,7 +11,7 @@ import click
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, largest, report_options
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import counted, echo, table
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.gc_collections import GcReport
@@ -54,7 +54,7 @@ def show(made: GcReport, number: int) -> None:
     induced = f"; {totals.induced:,} induced" if totals.induced else ""
     for note in made.notes:
         echo(f"note: {note}")
-    echo(f"{totals.count:,} collections: {by_generation}{induced}")
+    echo(f"{counted(totals.count, 'collection')}: {by_generation}{induced}")
     share = "" if totals.pause_percent is None else f", {totals.pause_percent:.2f} % of the time"
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.pauses_ms.items())
     echo(f"paused {totals.pause_ms:,.3f} ms{share}; {parts}" if parts else "how long they paused is not told")

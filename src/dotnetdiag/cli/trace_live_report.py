@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROWS = 10
 KINDS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "allocations": ("trace_allocations", (ROWS,)),
-    "contention": ("trace_waits", ("contentions", ROWS)),
+    "contention": ("trace_waits", ("contention", ROWS)),
     "exceptions": ("trace_exceptions", (ROWS,)),
     "gc": ("trace_gc", (ROWS,)),
     "jit": ("trace_jit", (ROWS,)),
@@ -30,7 +30,7 @@ KINDS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     "tasks": ("trace_tasks", (ROWS,)),
     "threadpool": ("trace_thread_pool", (ROWS,)),
     "threads": ("trace_threads", (ROWS,)),
-    "waits": ("trace_waits", ("waits", ROWS)),
+    "waits": ("trace_waits", ("wait", ROWS)),
 }
 """Of each report the file that shows it to people, and with what."""
 

@@ -10,7 +10,7 @@ import click
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import counted, echo, table
 from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def show(made: LogReport, number: int) -> None:
     if not totals.count:
         return
     levels = ", ".join(f"{count:,} {name}" for name, count in totals.by_level.items())
-    echo(f"{totals.count:,} messages: {levels}; {totals.in_requests:,} within requests")
+    echo(f"{counted(totals.count, 'message')}: {levels}; {totals.in_requests:,} within requests")
     events = [
         (f"{row['count']:,}", row["level"] or "", row["logger"] or "", row["example"] or "")
         for row in made.by_event[:number].to_pylist()

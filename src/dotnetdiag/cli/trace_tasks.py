@@ -10,7 +10,7 @@ import click
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, figures, report_options
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import counted, echo, table
 from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
@@ -48,7 +48,14 @@ def show(made: TaskReport, number: int) -> None:
         *([f"{totals.blocking:,} block their threads"] if totals.blocking else []),
         *([f"{totals.unfinished:,} without an end"] if totals.unfinished else []),
     ]
-    echo(", ".join([f"{totals.count:,} awaits in {totals.chains:,} chains, at most {totals.deepest:,} deep", *more]))
+    echo(
+        ", ".join(
+            [
+                f"{counted(totals.count, 'await')} in {counted(totals.chains, 'chain')}, at most {totals.deepest:,} deep",
+                *more,
+            ]
+        )
+    )
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.awaits_ms.items())
     echo(f"ms: {parts}" if parts else "how long they took is not told")
     figures(made.by_method, ("method",), number, of=("own_ms", "total_ms", "max_ms"))

@@ -10,7 +10,7 @@ import click
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import counted, echo, table
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.threads import ThreadReport
@@ -47,7 +47,7 @@ def show(made: ThreadReport, number: int) -> None:
     if not totals.count:
         return
     ran = "" if totals.cpu_ms is None else f", {totals.cpu_ms:,.3f} ms running, {totals.waiting_ms:,.3f} ms waiting"
-    echo(f"{totals.count:,} threads, {totals.created:,} of them created meanwhile{ran}")
+    echo(f"{counted(totals.count, 'thread')}, {totals.created:,} of them created meanwhile{ran}")
     rows = made.threads.to_pylist()
     told = [name for name in _FIGURES if any(row[name] for row in rows)]
     has_bytes, has_thrown = (any(row[name] for row in rows) for name in ("allocated_bytes", "exceptions"))

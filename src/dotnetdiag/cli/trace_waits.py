@@ -10,7 +10,7 @@ import click
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, figures, report_options
-from dotnetdiag.cli.render import echo
+from dotnetdiag.cli.render import counted, echo
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.waits import WaitReport
@@ -42,7 +42,7 @@ def contention(file: Path, number: int, form: str) -> None:
         file,
         form,
         ask,
-        people=lambda made: show(made, "contentions", number),
+        people=lambda made: show(made, "contention", number),
     )
 
 
@@ -63,7 +63,7 @@ def waits(file: Path, number: int, form: str) -> None:
     lean_numpy()
     from dotnetdiag.recipes.questions import waits as ask
 
-    answer("waits", file, form, ask, people=lambda made: show(made, "waits", number))
+    answer("waits", file, form, ask, people=lambda made: show(made, "wait", number))
 
 
 def show(made: WaitReport, what: str, number: int) -> None:
@@ -74,7 +74,7 @@ def show(made: WaitReport, what: str, number: int) -> None:
     if not totals.count:
         return
     unfinished = f", {totals.unfinished:,} without an end" if totals.unfinished else ""
-    echo(f"{totals.count:,} {what} of {totals.threads:,} threads, {totals.total_ms:,.3f} ms{unfinished}")
+    echo(f"{counted(totals.count, what)} of {counted(totals.threads, 'thread')}, {totals.total_ms:,.3f} ms{unfinished}")
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.waits_ms.items())
     echo(f"ms: {parts}" if parts else "how long they took is not told")
     several = len(set(made.waits.values("pid"))) > 1
