@@ -29,6 +29,7 @@ from dotnetdiag.assemblies.sequence_points import PortablePdb
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.events.layout import Count
 from dotnetdiag.heap import Heap, HeapFold, read_gcdump, write_gcdump
+from dotnetdiag.heap.type_totals import TypeTotals, of_file
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.environment import EnvironmentBlock
 from dotnetdiag.ipc.frames import Frame, FrameReader
@@ -38,6 +39,7 @@ from dotnetdiag.ipc.requests import ALL_REQUESTS, parse_request
 from dotnetdiag.nettrace import HeaderColumns, LossCounter, Metadata, Reader, Writer, read, rewrite, scan
 from dotnetdiag.nettrace.type_count import count_types
 from dotnetdiag.providers.text import parse_event_filter, parse_providers
+from dotnetdiag.recipes.heap_reports import report, type_rows
 from dotnetdiag.trace.trace import Trace
 
 Seen = Hashable
@@ -317,10 +319,22 @@ def _heap_seeds() -> list[bytes]:
     return [*files, written.getvalue(), *sessions, usual(usual(Session()), count=2).data()]
 
 
+def _totals(data: bytes) -> TypeTotals | None:
+    """What the records say as they lie there, before anything is known of them."""
+    search = of_file(memoryview(data))
+    if search is None:
+        return None
+    search.search()
+    search.prepare()
+    return search.totals()
+
+
 def heaps(data: bytes) -> Seen:
     """A ``.gcdump``, or a recording of heap sessions: what comes of it fits together, can be asked, and is written and read again."""
     if data[4:8] == b"!Fas":
+        totals = _totals(data)
         found: tuple[Heap, ...] = (read_gcdump(data),)
+        assert totals is None or report(totals) == {**report(found[0]), "types": type_rows(found[0])}
     else:
         fold, trace = HeapFold(), Trace(data, name="fuzz")
         for window in trace.windows(fold.wants):
