@@ -37,7 +37,8 @@ def totals_of(data: bytes) -> TypeTotals | None:
 def same(totals: TypeTotals, heap: Heap) -> bool:
     """Whether all reports of both are equal."""
     return totals.has_roots == heap.has_roots and all(
-        report(totals, by) == {**report(heap, by), "types": type_rows(heap, by)} for by in ("bytes", "count", "retained")
+        report(totals, by) == {**report(heap, by), "types": type_rows(heap, by)}
+        for by in ("bytes", "count", "retained")
     )
 
 
@@ -153,3 +154,9 @@ def test_what_is_no_heap_has_no_totals(tmp_path: Path) -> None:
     path = tmp_path / "x.gcdump"
     path.write_bytes(b"Nettrace" + bytes(100))
     assert read_totals(path) is None
+
+
+def test_another_name_of_what_is_not_described_goes_the_other_way() -> None:
+    data = fixture("heap-10.gcdump")
+    assert type_totals.of_file(memoryview(data)) is not None
+    assert type_totals.of_file(memoryview(data.replace(b"UNDEFINED", b"UNDEFINET"))) is None

@@ -146,3 +146,12 @@ def test_pieces_are_bounded_by_cells_and_by_bytes(monkeypatch: pytest.MonkeyPatc
     assert len(list(json_rows.lines(narrow, b"\n"))) == 10
     monkeypatch.setattr(json_rows, "PIECE_BYTES", 1100)
     assert len(list(json_rows.lines(long, b"\n"))) > 15
+
+
+def test_a_long_text_of_many_rows_is_woven_some_rows_at_a_time() -> None:
+    texts = ["x" * 100_000, *(str(number) for number in range(5000))]
+    which = np.append(np.arange(1, 5001), np.zeros(500, np.int64))
+    table = Table({"text": Coded(Text.from_pylist(texts), which)})
+    pieces = list(json_rows.answer(table, json.dumps, ascii_only=False))
+    assert max(map(len, pieces)) < 2 * json_rows.PIECE_BYTES
+    assert json.loads("".join(pieces)) == table.to_pylist()

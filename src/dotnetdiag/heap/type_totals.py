@@ -22,7 +22,7 @@ from dotnetdiag.errors import FormatError
 from dotnetdiag.heap.facts import Completeness, HeapFacts
 from dotnetdiag.heap.gcdump_parts import GraphParts, read_parts
 from dotnetdiag.heap.log_lines import without_problems
-from dotnetdiag.heap.type_names import merged
+from dotnetdiag.heap.type_names import UNDEFINED, merged
 
 MOST_NODES = 1 << 26
 """Columns of larger heaps may lie in files (``scratch.py``)."""
@@ -71,6 +71,8 @@ def of_file(view: memoryview) -> Search | None:
     try:
         graph, facts, problems = read_parts(view)
         if problems or graph.offset_bytes != 4 or not 0 < graph.nodes <= MOST_NODES or not len(graph.blob):
+            return None
+        if not len(graph.names) or graph.names[0] != UNDEFINED:  # the type of what is not described
             return None
         return Search(view, graph, facts)
     except (FormatError, OSError):  # no place for so much, and the other way needs more

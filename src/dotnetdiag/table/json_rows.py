@@ -129,18 +129,26 @@ def _woven(
     table: Tabular, columns: Sequence[Given], form: _Form, words: Sequence[bytes]
 ) -> Iterator[np.ndarray[Any, Any]]:
     parts = [_part(column, form) for column in columns]
-    rows = len(table)
-    row_bytes = sum(map(_text_bytes, columns)) // max(rows, 1)
-    step = max(1, min(PIECE_CELLS // max(len(columns), 1), PIECE_BYTES // max(row_bytes, 1), PIECE_ROWS))
-    for first in range(0, rows, step):
-        last = min(first + step, rows)
+    rows, most = len(table), max(1, min(PIECE_CELLS // max(len(columns), 1), PIECE_ROWS))
+    ends = np.zeros(rows + 1, np.int64)  # of the rows' texts, if they stood behind each other
+    for column in columns:
+        _add_text_bytes(column, ends[1:])
+    np.cumsum(ends, out=ends)
+    first = 0
+    while first < rows:
+        full = int(np.searchsorted(ends, ends[first] + PIECE_BYTES, "right")) - 1
+        last = min(rows, first + most, max(full, first + 1))
         yield made.woven([part(first, last) for part in parts], words, last - first)[1]
+        first = last
 
 
-def _text_bytes(column: Given) -> int:
+def _add_text_bytes(column: Given, to: np.ndarray[Any, Any]) -> None:
+    """Of each row: of few texts, one that is long may be that of many rows."""
     if isinstance(column, Coded):
-        return column.texts.nbytes // max(len(column.texts), 1) * len(column)
-    return column.nbytes if isinstance(column, Text | Bytes | ListOf) else 0
+        if len(column.texts):
+            to += np.diff(column.texts.offsets)[column.which]
+    elif isinstance(column, Text | Bytes | ListOf):
+        to += np.diff(column.offsets)
 
 
 def _part(column: Given, form: _Form) -> Part:
