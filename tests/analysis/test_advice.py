@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.analysis.test_thread_pool import adjusted
 from tests.analysis.traces import external, managed, traced
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis.advice import LEAST, NOTHING, AdviceReport, advice, of_cpu, of_jit
+from dotnetdiag.analysis.advice import LEAST, NOTHING, AdviceReport, advice, of_cpu, of_jit, of_pool
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.jit import jit
 from dotnetdiag.analysis.method_words import is_named, short
+from dotnetdiag.analysis.thread_pool import threadpool
 from dotnetdiag.trace.trace import Trace
 
 
@@ -88,3 +90,15 @@ def test_nothing_is_said_of_a_recording_of_nothing() -> None:
 def test_addresses_are_no_names(method: str | None, named: bool) -> None:
     assert is_named(method) == named
     assert method is None or not named or short(method) == "A.B"
+
+
+def test_a_pool_is_blocked_when_it_takes_more_threads_for_those_that_wait() -> None:
+    """The first number tells of no change, and it says the same reason when threads go."""
+
+    def findings(*threads: int) -> list[str]:
+        made = threadpool(traced(*(adjusted(10 * place, count, 8) for place, count in enumerate(threads))))
+        return [one.text for one in of_pool(made, 1.0)]
+
+    assert findings(2, 3, 4, 5) == findings(9, 8, 7, 6, 5, 4, 3) == []
+    (text,) = findings(2, 3, 4, 5, 6)
+    assert text.startswith("threads of the pool are blocked; it took more threads 4 times because")

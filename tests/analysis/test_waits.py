@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from tests.analysis.traces import Seen, traced
@@ -11,6 +12,7 @@ from tests.trace.made import RUNTIME
 
 from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.waits import CONTENDED, GOT, NO_CONTENTION, NO_OWNERS, WAITED, WAITS, contention, waits
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.trace import Trace
 
 
@@ -123,3 +125,11 @@ def test_threads_that_wait_when_the_recording_ends(
     assert (found.threads, found.in_circle) == (threads, in_circle)
     assert found.longest_ms == pytest.approx(longest_ms)
     assert (found.in_circle and "deadlock" in found.text()) == in_circle
+
+
+def test_where_events_were_lost_nobody_is_taken_for_stuck() -> None:
+    made = contention(traced(wants(100, 1, "A.M", owner=2), ends(1000, 3)))
+    assert Stuck(made, 1.0, least_ms=20.0).threads == 1
+    for lost in (1, None):
+        waits = Table({name: made.waits[name] for name in made.waits.columns}, losses=Losses(lost=lost))
+        assert Stuck(replace(made, waits=waits), 1.0, least_ms=20.0).threads == 0

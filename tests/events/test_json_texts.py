@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kernel_forms import FORMS, KERNELS, in_form
 
-from dotnetdiag.events import Text, json_texts, kernels
+from dotnetdiag.events import Text, json_texts
 from dotnetdiag.events.json_texts import ASCII, CLEAN, READABLE, Cells, Quoting
 
-KERNELS: Any = kernels.KERNELS
 compiled = pytest.mark.skipif(KERNELS is None, reason="the kernels are not compiled")
 DOUBLES = st.floats() | st.integers(0, (1 << 64) - 1).map(lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0])
 SHORT = st.builds(lambda number, places: number / 10**places, st.integers(-(10**16), 10**16), st.integers(0, 20))
@@ -25,12 +24,9 @@ HOSTILE = st.characters(exclude_categories=()) | st.sampled_from(
 )
 
 
-@pytest.fixture(params=["compiled", "plain"], autouse=True)
+@pytest.fixture(params=FORMS, autouse=True)
 def form(request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param == "compiled" and KERNELS is None:
-        pytest.skip("the kernels are not compiled")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "KERNELS", KERNELS if request.param == "compiled" else None)
+    with in_form(request.param):
         yield request.param
 
 

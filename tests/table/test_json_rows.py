@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.kernel_forms import FORMS, in_form
 
-from dotnetdiag.events import Bytes, ListOf, Scalar, Struct, Text, kernels
+from dotnetdiag.events import Bytes, ListOf, Scalar, Struct, Text
 from dotnetdiag.events.columns import Coded, Enumerated, EnumValue, Maps
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table, json_rows
 from dotnetdiag.table.texts import escaped, value_texts
 
-KERNELS: Any = kernels.KERNELS
 HOSTILE = st.text(st.characters(exclude_categories=()) | st.sampled_from('"\\\n\x7f\x9b\ud800%{'), max_size=6)
 NUMBERS: dict[Kind, Any] = {
     Kind.BOOL: np.bool_, Kind.CHAR: np.uint16, Kind.CHAR8: np.uint8, Kind.I1: np.int8, Kind.U2: np.uint16, Kind.I8: np.int64,
@@ -99,12 +99,9 @@ def dumped(value: Any, *, ascii_only: bool) -> str:
     return re.sub(r"[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-@pytest.fixture(params=["compiled", "plain"], autouse=True)
+@pytest.fixture(params=FORMS, autouse=True)
 def form(request: pytest.FixtureRequest) -> Iterator[None]:
-    if request.param == "compiled" and KERNELS is None:
-        pytest.skip("the kernels are not compiled")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "KERNELS", KERNELS if request.param == "compiled" else None)
+    with in_form(request.param):
         yield
 
 

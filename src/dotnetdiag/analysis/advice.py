@@ -174,7 +174,7 @@ def advice_of(answers: Answers) -> AdviceReport:
 def _findings(answers: Answers) -> Iterator[Finding]:
     yield from _of_gc(answers.gc, answers.allocations)
     yield from _of_contention(answers.contention, answers.seconds)
-    yield from _of_pool(answers.threadpool, answers.seconds)
+    yield from of_pool(answers.threadpool, answers.seconds)
     yield from _of_requests(answers.requests, answers.seconds)
     yield from _of_exceptions(answers.exceptions, answers.seconds)
     yield from of_jit(answers.jit, answers.seconds)
@@ -230,7 +230,8 @@ def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:
     yield Finding(severity=share, question="contention", text=text)
 
 
-def _of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
+def of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
+    """That work waited in the queue of the thread pool, or that it took more threads because nothing went on, or its own were blocked."""
     totals = made.totals
     starving, blocked = totals.reasons.get("Starvation", 0), _added_for_blocked(made)
     if totals.starved_ms < STARVED_MS and not starving and blocked < BLOCKED_TIMES:
@@ -261,7 +262,7 @@ def _added_for_blocked(made: ThreadPoolReport) -> int:
     threads: dict[int, int] = {}
     added = 0
     for row in made.adjustments.to_pylist():
-        before, threads[row["pid"]] = threads.get(row["pid"], 0), row["threads"]
+        before, threads[row["pid"]] = threads.get(row["pid"], row["threads"]), row["threads"]
         added += row["reason"] == "CooperativeBlocking" and row["threads"] > before
     return added
 

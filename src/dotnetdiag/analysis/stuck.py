@@ -12,14 +12,16 @@ from dotnetdiag.analysis.waits import WaitReport
 
 
 class Stuck:
-    """Threads that wait for a lock when the recording ends, for ``least_ms`` and more: those whose last contention has no end."""
+    """Threads that wait for a lock when the recording ends, for ``least_ms`` and more: those whose last contention has no end. None in a recording
+    that has lost events, or does not tell: the end may be among them.
+    """
 
     def __init__(self, made: WaitReport, seconds: float, *, least_ms: float) -> None:
         waits = made.waits
         ends = waits["duration_ms"].valid if len(waits) else None
         self.threads, self.longest_ms, self.in_circle = 0, 0.0, False
         self.method: str | None = None
-        if ends is None:
+        if ends is None or waits.losses.lost != 0:
             return
         pid, tid = waits.numpy("pid"), waits.numpy("tid")
         thread = combined([pid, tid], len(waits))[1]

@@ -194,7 +194,7 @@ def _starved(made: Lasting, seconds: float | None) -> dict[str, Scalar]:
     waits until the end of a recording that has lost nothing.
     """
     waited_ms = made.duration_ms
-    if seconds is not None and not made.losses.lost:
+    if seconds is not None and made.losses.lost == 0:
         waited_ms = np.where(made.known, waited_ms, 1000.0 * seconds - made.starts.ms)
     late = np.flatnonzero(waited_ms > LATE_MS)
     pid, begin = made.starts.pid[late], made.starts.ms[late] + LATE_MS

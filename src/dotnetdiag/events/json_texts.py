@@ -25,7 +25,8 @@ LONGEST_NUMBER = 25
 _PLAIN_LIMIT = 1e15
 """Whole floats below it may stand without a fraction."""
 _NULL = np.frombuffer(b"null", np.uint8)
-_NO_TIME = -(1 << 63)
+NO_TIME = -(1 << 63)
+"""numpy's NaT."""
 _CELLS_SIZE = 32
 _SLACK = 16
 
@@ -118,7 +119,7 @@ def _float_text(value: float, *, plain: bool) -> str:
 
 def times(values: Array, valid: Array | None = None, *, decimals: int = 9) -> Cells:
     """ns since 1970 as ISO 8601, in quotes, with so many decimals (cut off) and ``Z``. Raises ValueError for NaT."""
-    if (values == _NO_TIME).any():
+    if (values == NO_TIME).any():
         raise ValueError("no time")
     numbers = np.ascontiguousarray(values, np.int64)
     made = np.empty((len(numbers), decimals + 23), np.uint8)

@@ -6,28 +6,19 @@ Addresses and ids are u64, nodes u32 (:data:`NONE`: none).
 from __future__ import annotations
 
 import os
-import sys
 from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.heap import fallback
+from dotnetdiag.heap.compiled import compiled
 from dotnetdiag.heap.scratch import empty
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-def _compiled() -> ModuleType | None:
-    try:
-        from dotnetdiag.heap import _kernels
-    except ImportError:
-        return None
-    module: ModuleType = _kernels
-    return module if sys.byteorder == "little" else None
-
-
-KERNELS: ModuleType | None = _compiled()
+KERNELS: ModuleType | None = compiled()
 """The compiled loops; None where there are none, and numpy does all."""
 COMPILED = KERNELS is not None
 

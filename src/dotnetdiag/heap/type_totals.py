@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from dotnetdiag.errors import FormatError
+from dotnetdiag.heap.compiled import compiled
 from dotnetdiag.heap.facts import Completeness, HeapFacts
 from dotnetdiag.heap.gcdump_parts import GraphParts, read_parts
 from dotnetdiag.heap.log_lines import without_problems
@@ -34,17 +35,7 @@ _KEY = int.from_bytes(os.urandom(8), "little") | 1
 """As of ``kernels.py``."""
 
 
-def _compiled() -> ModuleType | None:
-    """The loops, without ``kernels.py``, which loads numpy."""
-    try:
-        from dotnetdiag.heap import _kernels
-    except ImportError:
-        return None
-    module: ModuleType = _kernels
-    return module if sys.byteorder == "little" else None
-
-
-KERNELS: ModuleType | None = _compiled()
+KERNELS: ModuleType | None = compiled()
 """None where there are none: :func:`of_file` gives up."""
 
 

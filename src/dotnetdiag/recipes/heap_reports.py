@@ -37,16 +37,21 @@ def summary(heap: Heap | TypeTotals) -> dict[str, Any]:
 
 def report(heap: Heap | TypeTotals, by: str = "bytes") -> dict[str, Any]:
     """The summary, and ``types``: a table, or rows, of ``type module count bytes retained_bytes``, in the order of :func:`sorted_rows`."""
-    return {**summary(heap), "types": type_rows(heap, by) if hasattr(heap, "rows") else sorted_rows(heap.types, by)}
+    return {**summary(heap), "types": _types(heap, by)}
 
 
 def type_rows(heap: Heap | TypeTotals, by: str = "bytes") -> list[dict[str, Any]]:
     """The rows of types, in the order of :func:`sorted_rows`."""
-    rows = getattr(heap, "rows", None)
-    if rows is None:
-        made: list[dict[str, Any]] = sorted_rows(heap.types, by).to_pylist()  # type: ignore[union-attr]
-        return made
-    return rows if by == "bytes" else sorted(rows, key=lambda row: -row[_COLUMNS.get(by, by)])
+    types = _types(heap, by)
+    return types if isinstance(types, list) else types.to_pylist()
+
+
+def _types(heap: Heap | TypeTotals, by: str) -> Table | list[dict[str, Any]]:
+    from dotnetdiag.heap.type_totals import TypeTotals
+
+    if not isinstance(heap, TypeTotals):
+        return sorted_rows(heap.types, by)
+    return heap.rows if by == "bytes" else sorted(heap.rows, key=lambda row: -row[_COLUMNS.get(by, by)])
 
 
 _COLUMNS = {"retained": "retained_bytes"}

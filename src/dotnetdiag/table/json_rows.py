@@ -30,7 +30,6 @@ Part: TypeAlias = Callable[[int, int], Cells]
 PIECE_CELLS, PIECE_BYTES, PIECE_ROWS = 1 << 17, 1 << 22, 1 << 13
 """What is woven at once has so many cells at most, about so many bytes of texts, and so many rows."""
 _AS_TEXT = frozenset({Kind.CHAR, Kind.CHAR8, Kind.GUID, Kind.DECIMAL})
-_NO_TIME = -(1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +166,18 @@ def _part(column: Given, form: _Form) -> Part:
         return _scalar(column, form)
     if isinstance(column, Bytes) and form.quotes_bytes:
         return lambda first, last: _quoted(column[first:last].to_pylist(), form)
-    rest: Column = column  # type: ignore[assignment]
-    return lambda first, last: _of_texts(form.others(rest[first:last]))
+    return _others(column, form)
+
+
+def _others(column: Given, form: _Form) -> Part:
+    return lambda first, last: _of_texts(form.others(column[first:last]))
 
 
 def _scalar(column: Scalar, form: _Form) -> Part:
     """Numbers, truths, and what shows as a text."""
     values, valid = column.values, column.valid
     kind, size = values.dtype.kind, values.dtype.itemsize
-    if column.kind == Kind.TIMESTAMP and not form.is_number(column) and not (values == _NO_TIME).any():
+    if column.kind == Kind.TIMESTAMP and not form.is_number(column) and not (values == made.NO_TIME).any():
         return lambda first, last: made.times(values[first:last], _cut(valid, first, last))
     if column.kind in _AS_TEXT:
         return lambda first, last: _quoted(column[first:last].to_pylist(), form)
@@ -187,7 +189,7 @@ def _scalar(column: Scalar, form: _Form) -> Part:
         return lambda first, last: made.floats(
             _doubles(column, first, last), _cut(valid, first, last), plain=form.plain
         )
-    return lambda first, last: _of_texts(form.others(column[first:last]))
+    return _others(column, form)
 
 
 def _doubles(column: Scalar, first: int, last: int) -> np.ndarray[Any, Any]:
