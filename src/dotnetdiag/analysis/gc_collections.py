@@ -20,6 +20,7 @@ from dotnetdiag.analysis.gc_events import (
 from dotnetdiag.analysis.gc_process import COMPACT, MARKS, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
 from dotnetdiag.analysis.kept_events import having, words_of
 from dotnetdiag.analysis.method_words import is_named
+from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import NO_STACKS
@@ -252,7 +253,6 @@ def _totals(processes: Sequence[ProcessCollections], seconds: float | None) -> G
         return made[~np.isnan(made.astype(np.float64))]
 
     pauses = joined(lambda one: one.pause_ms)
-    quantiles = np.quantile(pauses, [0.5, 0.95, 0.99, 1]).tolist() if len(pauses) else []
     allocated = joined(_COUNTS["allocated_bytes"])
     heaps, before = joined(_COUNTS["heaps"]), joined(_COUNTS["before_bytes"])
     return GcTotals(
@@ -262,7 +262,7 @@ def _totals(processes: Sequence[ProcessCollections], seconds: float | None) -> G
         max_pause_ms=float(pauses.max(initial=0.0)),
         mean_pause_ms=float(pauses.mean()) if len(pauses) else None,
         pause_percent=float(pauses.sum()) / seconds / 10 if seconds else None,
-        pauses_ms=dict(zip(("median", "95 %", "99 %", "most"), quantiles, strict=False)),
+        pauses_ms=quantiles_of(pauses),
         allocated_bytes=int(allocated.sum()) if len(allocated) else None,
         allocated_bytes_per_second=float(allocated.sum()) / seconds if len(allocated) and seconds else None,
         promoted_bytes=int(joined(_COUNTS["promoted_bytes"]).sum()),

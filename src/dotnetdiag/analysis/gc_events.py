@@ -170,14 +170,14 @@ class GcEvents:
 
     def _add_ticks(self, ticks: EventTable, starts: Kept | None) -> None:
         if len(ticks):
-            ms, pids = ticks.numpy("ms"), ticks.numpy("pid").astype(np.int64)
-            ticks.ahead(AMOUNTS)
-            wide, narrow = (number_of(ticks.get(f"payload.{name}"), len(ticks)) for name in AMOUNTS)
-            amounts = np.where(wide >= 0, wide, narrow)
+            ms, pids, amounts = ticks.numpy("ms"), ticks.numpy("pid"), _amounts(ticks)
             for pid in distinct(pids).tolist():
-                own = pids == pid
+                own = np.flatnonzero(pids == pid)
+                times, sizes = (ms, amounts) if len(own) == len(ms) else (ms[own], amounts[own])
                 begun = np.zeros(0) if starts is None else starts.ms[starts.pid == pid]
-                sums = np.bincount(np.searchsorted(begun, ms[own]), amounts[own])
+                # events are in the order of time, and collections are few
+                ends = np.searchsorted(times, np.append(begun, np.inf), "right")
+                sums = np.diff(np.append(0, np.cumsum(sizes))[ends], prepend=0)
                 for place in np.flatnonzero(sums).tolist():
                     self.ticked[pid, self._started[pid] + place] += int(sums[place])
         if starts is not None:
@@ -186,6 +186,13 @@ class GcEvents:
     def kept(self, number: int) -> Kept:
         """All events with an id."""
         return self._kept[number].all()
+
+
+def _amounts(ticks: EventTable) -> Array:
+    """Bytes that allocation ticks tell of."""
+    wide = number_of(ticks.get(f"payload.{AMOUNTS[0]}"), len(ticks))
+    missing = wide < 0
+    return np.where(missing, number_of(ticks.get(f"payload.{AMOUNTS[1]}"), len(ticks)), wide) if missing.any() else wide
 
 
 def _summed(heaps: Kept) -> Kept:

@@ -78,9 +78,3 @@ def groups(keys: Sequence[Array], values: Array, rows: Array | None = None) -> G
     which = np.full(len(values), -1)
     which[own] = codes
     return Groups(first, count, total, most, which)._ordered(np.lexsort((first, -count, -total)))
-
-
-def quantiles_of(values: Array) -> Mapping[str, float]:
-    """Some quantiles by name; none of nothing."""
-    names = {"median": 0.5, "95 %": 0.95, "99 %": 0.99, "most": 1.0}
-    return dict(zip(names, np.quantile(values, list(names.values())).tolist(), strict=True)) if len(values) else {}

@@ -65,15 +65,16 @@ class CarriedTypes:
         made = ids.copy()
         for carrier in set(ids[rows].tolist()):  # np.unique imports more of numpy, for 10 ms
             some = rows[ids[rows] == carrier]
-            made[some] = self._types(metadata[carrier], buffer, headers[some])
+            offsets, lengths = headers.payload_offset[some], headers.payload_length[some].astype(np.int64)
+            made[some] = self._types(metadata[carrier], buffer, offsets, lengths)
         return replace(headers, metadata_id=made)
 
-    def _types(self, carrier: Metadata, buffer: Array, headers: HeaderColumns) -> Array:
-        ids, lengths = headers.metadata_id.copy(), headers.payload_length.astype(np.int64)
-        for name, rows in _by_name(buffer, headers.payload_offset.astype(np.int64), lengths):
+    def _types(self, carrier: Metadata, buffer: Array, offsets: Array, lengths: Array) -> Array:
+        ids = np.full(len(offsets), carrier.metadata_id, np.uint32)
+        for name, rows in _by_name(buffer, offsets, lengths):
             head = 2 * len(name) + 2 + _SIZE_BYTES
             rows = rows[lengths[rows] >= head]  # of others the size is cut off
-            places = headers.payload_offset[rows].astype(np.int64)
+            places = offsets[rows]
             size = well_known.carried_size(name)
             sizes = buffer[places[:, None] + np.arange(head - _SIZE_BYTES, head)].copy().view("<u4")[:, 0]
             whole = (sizes == size) & (lengths[rows] == head + size + _INSTANCE_BYTES)

@@ -178,6 +178,13 @@ def bucket(ids: Array, offsets: Array, lengths: Array) -> tuple[list[tuple[int, 
     return list(zip(values.tolist(), np.cumsum(numbers).tolist(), strict=True)), offsets[order], lengths[order]
 
 
+def grouped(ids: Array) -> dict[int, Array]:
+    """The rows of each id, ascending."""
+    ends, rows, _ = bucket(ids, np.arange(len(ids)), np.zeros(len(ids), np.uint32))
+    begins = [0, *(end for _, end in ends)]
+    return {number: rows[begin:end] for begin, (number, end) in zip(begins, ends, strict=False)}
+
+
 def _offsets(lengths: Array, *, shift: int = 0) -> Array:
     offsets = np.empty(len(lengths) + 1, np.int64)
     if KERNELS is None:

@@ -75,6 +75,21 @@ class HeaderColumns:
         return made
 
     @classmethod
+    def joined(cls, parts: Sequence[HeaderColumns]) -> HeaderColumns:
+        """As :meth:`concatenate`, each column when it is first asked for: while the parts are as they are."""
+        if len(parts) == 1:
+            return parts[0]
+        made = object.__new__(_JoinedLater)
+        object.__setattr__(made, "_parts", tuple(parts))
+        object.__setattr__(made, "_count", sum(map(len, parts)))
+        return made
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """One column, which is not kept for the next who asks, where it has to be made."""
+        found: npt.NDArray[Any] = getattr(self, name)
+        return found
+
+    @classmethod
     def allocate(cls, rows: int) -> Self:
         """Room for ``rows`` events. Columns that are nearly always zero are zeroed; the others hold anything."""
         return cls(
@@ -95,12 +110,10 @@ class HeaderColumns:
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMN_NAMES)
 
 
-class _TakenLater(HeaderColumns):
-    """Some rows of other columns."""
+class _MadeLater(HeaderColumns):
+    """Columns that are made, and kept, when they are first asked for."""
 
-    __slots__ = ("_rows", "_whole")
-    _whole: HeaderColumns
-    _rows: npt.NDArray[np.int64]
+    __slots__ = ()
 
     def __new__(cls, *columns: npt.NDArray[Any], **named: npt.NDArray[Any]) -> HeaderColumns:  # type: ignore[misc]
         """What ``dataclasses.replace`` makes of it has all its columns."""
@@ -109,9 +122,33 @@ class _TakenLater(HeaderColumns):
     def __getattr__(self, name: str) -> npt.NDArray[Any]:
         if name not in COLUMN_TYPES:
             raise AttributeError(name)
-        found: npt.NDArray[Any] = getattr(self._whole, name).take(self._rows)
-        object.__setattr__(self, name, found)
+        made = self._made(name, kept=True)
+        object.__setattr__(self, name, made)
+        return made
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        try:
+            found: npt.NDArray[Any] = object.__getattribute__(self, name)
+        except AttributeError:
+            return self._made(name, kept=False)
         return found
+
+    def _made(self, name: str, *, kept: bool) -> npt.NDArray[Any]:
+        """A column; ``kept``: what others are made of too stays."""
+        raise NotImplementedError
+
+
+class _TakenLater(_MadeLater):
+    """Some rows of other columns."""
+
+    __slots__ = ("_rows", "_whole")
+    _whole: HeaderColumns
+    _rows: npt.NDArray[np.int64]
+
+    def _made(self, name: str, *, kept: bool) -> npt.NDArray[Any]:
+        whole = getattr(self._whole, name) if kept else self._whole.column(name)
+        made: npt.NDArray[Any] = whole.take(self._rows)
+        return made
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -121,6 +158,20 @@ class _TakenLater(HeaderColumns):
 
     def later(self, rows: npt.NDArray[np.int64]) -> HeaderColumns:
         return self._whole.later(self._rows[rows])
+
+
+class _JoinedLater(_MadeLater):
+    """Columns one behind another."""
+
+    __slots__ = ("_count", "_parts")
+    _parts: tuple[HeaderColumns, ...]
+    _count: int
+
+    def _made(self, name: str, *, kept: bool) -> npt.NDArray[Any]:
+        return np.concatenate([part.column(name) for part in self._parts])
+
+    def __len__(self) -> int:
+        return self._count
 
 
 COLUMN_NAMES = tuple(field.name for field in fields(HeaderColumns))

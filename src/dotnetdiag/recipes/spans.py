@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.analysis.spans import spans
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.table import Table
@@ -79,6 +80,6 @@ def spans_of(trace: Trace, start: str, stop: str, *, by: Sequence[str] = ()) -> 
     known = column.values if column.valid is None else column.values[column.valid]
     said: dict[str, float] = {}
     if len(known):
-        quantiles = np.quantile(known, [0, 0.5, 0.95, 1]).tolist()
-        said = dict(zip(("least", "median", "95 %", "most"), quantiles, strict=True)) | {"sum": float(known.sum())}
+        found = quantiles(known, [0, 0.5, 0.95, 1])
+        said = dict(zip(("least", "median", "95 %", "most"), found, strict=True)) | {"sum": float(known.sum())}
     return Spans(start=start, stop=stop, rows=rows, ended=len(known), durations_ms=said)

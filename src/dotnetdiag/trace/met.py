@@ -25,12 +25,16 @@ def windows_as_met(trace: Trace, wants: Callable[[EventSchema], bool], *, size: 
     raw, types = trace.raw, _TypesMet(trace, wants)
     raw.note_symbols()
     is_empty = True
-    for headers in raw.source.windows(types.ids, size=size, keep=False):
+    for headers in raw.source.windows_once(types.ids, size=size):
         is_empty = False
-        yield EventTable(raw, types.schemas, headers, fields=types.fields)
+        yield types.table(headers)
     let_go_of_idle()  # 60 MB
     if is_empty:
-        yield EventTable(raw, types.schemas, HeaderColumns.allocate(0), fields=types.fields)
+        yield types.table(HeaderColumns.allocate(0))
+
+
+UNDEFINED = 0
+"""The type of events whose type the file does not define."""
 
 
 class _TypesMet:
@@ -39,16 +43,29 @@ class _TypesMet:
     def __init__(self, trace: Trace, wants: Callable[[EventSchema], bool]) -> None:
         self._raw, self._wants = trace.raw, wants
         self._known = self._raw.metadata  # which grows
-        self._undefined = [number for number in self._raw.source.counts_as_declared() if number not in self._known]
         self._seen = -1
+        self._has_undefined = False
         self.ids()
 
     def ids(self) -> Wanted:
         """Their metadata ids."""
         if len(self._known) != self._seen:
             self._seen = len(self._known)
-            numbers = [one for one in (*self._known, *self._undefined) if self._wants(self._raw.types.name_of(one))]
-            self.schemas = {number: self._raw.schema(number) for number in numbers}
-            self.fields = join_fields(self.schemas)
-            self._ids = wanted_of(numbers)
+            self._look()
+            self._ids = wanted_of([*self.schemas, UNDEFINED])
         return self._ids
+
+    def table(self, headers: HeaderColumns) -> EventTable:
+        """Events of these types. In a damaged file some have none."""
+        if not self._has_undefined and not headers.metadata_id.all():
+            self._has_undefined = True
+            self._look()
+        if self._has_undefined and UNDEFINED not in self.schemas:
+            headers = headers[headers.metadata_id != UNDEFINED]
+        return EventTable(self._raw, self.schemas, headers, fields=self.fields)
+
+    def _look(self) -> None:
+        numbers = (*self._known, *((UNDEFINED,) if self._has_undefined else ()))
+        wanted = [one for one in numbers if self._wants(self._raw.types.name_of(one))]
+        self.schemas = {number: self._raw.schema(number) for number in wanted}
+        self.fields = join_fields(self.schemas)

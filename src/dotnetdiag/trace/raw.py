@@ -276,6 +276,8 @@ class RawTrace:
 
     def __len__(self) -> int:
         counted = self._counted
+        if counted is None and self.source.events is not None:
+            return self.source.events
         by_type = self.source.counts_as_declared() if counted is None else counted.by_type
         return sum(count for count, _ in by_type.values())  # what events carry is counted as its carrier is
 

@@ -77,7 +77,7 @@ class Source:
         self.scan: Scan = scan(buffer, release=release)
         self.buffer: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
         self._executor, self._release = executor, release
-        self._carried = CarriedTypes(lambda: max([0, *self.scan.metadata, *self.counts_as_declared()]) + 1)
+        self._carried = CarriedTypes(self._first_free_id)
         self._defined: Mapping[int, tuple[int, int]] | None = None
         self._counted: TypeCounts | None = None
         self._counts: Mapping[int, tuple[int, int]] | None = None
@@ -92,8 +92,14 @@ class Source:
         self._noted: tuple[Wanted, HeaderColumns] | None = None
         self.last_tick: int | None = None
         """The time of the last event, once somebody has passed over all of them."""
+        self.events: int | None = None
+        """How many there are, then too."""
         self.about_processes: HeaderColumns | None = None
         """The events that tell of processes, when somebody has met them."""
+
+    def _first_free_id(self) -> int:
+        """The first that no type of the file has. NetPerf defines them among the events."""
+        return max([0, *self.scan.metadata, *(self.counts_as_declared() if self.in_file_order else ())]) + 1
 
     @property
     def in_file_order(self) -> bool:
@@ -174,23 +180,26 @@ class Source:
         """All events in file order."""
         self._passes += 1
         this = self._passes
-        left = 0
+        left = rows = events = 0
         last = NEVER
         noting, noted, ranks = self._to_note, list[EventBatch](), Ranks()
         self._to_note = None
         for batch in self.scan.iter_batches(executor=self._executor):
             last = max(last, int(batch.headers.time.max()))
+            events += len(batch)
             typed = self._carried.typed_batch(batch)
             if noting is not None:
                 ranks.see(typed.headers.capture_thread)
-                _note(typed, noting, noted)
+                rows += _note(typed, noting, noted)
+                if rows > NOTED_ROWS:
+                    noting, noted = None, []
             yield typed
             here = int(batch.headers.payload_offset[0])
             if here - left >= RELEASE_BYTES:
                 self._let_go(left, here)
                 left = here
         self._let_go(left, len(self.buffer))
-        self.last_tick = None if last == NEVER else last
+        self.last_tick, self.events = None if last == NEVER else last, events
         if noting is not None:
             self._noted = noting, self._ordered(noted, ranks)
         self._end_pass(this)
@@ -259,20 +268,17 @@ class Source:
         *,
         limit: int | None = None,
         size: int = 0,
-        keep: bool = True,
     ) -> Iterator[HeaderColumns]:
         """Rows in time order, in windows of up to about ``size`` (0: ``WINDOW_ROWS``). ``wanted`` selects event types, ``ticks`` a half-open range
         of time. Who does not know all types yet gives a function: those that events carry are met on the way.
 
-        After ``limit`` rows no more are looked for. Without ``keep`` the first pass over a small file keeps nothing for those to come: reports
-        make one only, and it was 60 of their 230 MB.
+        After ``limit`` rows no more are looked for.
         """
         given = 0
         size = size or WINDOW_ROWS
-        keeps = self._keeps and (keep or self._kept is not None or self._passes > 0)
         for window in (
             self._selected(wanted, ticks, size)
-            if keeps
+            if self._keeps
             else _in_time_order(self.batches(), wanted, ticks, self.in_file_order, limit, size)
         ):
             rows = window if limit is None else window[: limit - given]
@@ -281,6 +287,27 @@ class Source:
                 yield rows
             if limit is not None and given >= limit:
                 return
+
+    def windows_once(self, wanted: Wants, *, size: int) -> Iterator[HeaderColumns]:
+        """As :meth:`windows`, for who makes one pass and needs few of the columns, each made when it is first asked for: of a window until the next,
+        and of the next nothing is made before that.
+
+        The first pass over a small file keeps nothing for those to come (60 of the 230 MB of reports), and windows go on over sequence points, of
+        which there may be one for each 40,000 events: a report on a million spent a third of its time on what each window costs.
+        """
+        if self._kept is not None or (self._passes > 0 and self._keeps):
+            yield from self._selected(wanted, None, size)
+            return
+        held: list[HeaderColumns] = []
+        rows = 0
+        for window in _in_time_order(self.batches(), wanted, None, self.in_file_order, size=size, later=True):
+            if held and rows + len(window) > size:
+                yield HeaderColumns.joined(held)
+                held, rows = [], 0
+            held.append(window)
+            rows += len(window)
+        if held:
+            yield HeaderColumns.joined(held)
 
     def _selected(self, wanted: Wants, ticks: tuple[int, int] | None, size: int) -> Iterator[HeaderColumns]:
         """Of the columns that are kept."""
@@ -319,9 +346,7 @@ class Source:
         """Keep the rows of these types in the next whole pass, if there are no more than ``NOTED_ROWS``: a :meth:`collect` of them
         needs no pass of its own then.
         """
-        counts = self.counts_as_declared()
-        rows = sum(counts.get(number, (0, 0))[0] for number in wanted.tolist())
-        if self._kept is None and rows <= NOTED_ROWS:
+        if self._kept is None:
             self._to_note = wanted
 
     def _ordered(self, batches: list[EventBatch], ranks: Ranks | None = None) -> HeaderColumns:
@@ -398,10 +423,12 @@ def _noting(batches: Iterator[EventBatch], wanted: Wanted, found: list[EventBatc
         yield batch
 
 
-def _note(batch: EventBatch, wanted: Wanted, found: list[EventBatch]) -> None:
+def _note(batch: EventBatch, wanted: Wanted, found: list[EventBatch]) -> int:
+    """Keep what is wanted of a batch; how many rows that is."""
     rows = np.flatnonzero(lookup(wanted, batch.headers.metadata_id))
     if len(rows):
         found.append(replace(batch, headers=batch.headers[rows]))
+    return len(rows)
 
 
 def _in_time_order(
@@ -412,8 +439,11 @@ def _in_time_order(
     limit: int | None = None,
     size: int = WINDOW_ROWS,
     ranks: Ranks | None = None,
+    later: bool = False,
 ) -> Iterator[HeaderColumns]:
-    """The rule of ``nettrace.order``, applied while batches come. Of more rows than ``limit`` the last may be missing."""
+    """The rule of ``nettrace.order``, applied while batches come. Of more rows than ``limit`` the last may be missing. ``later``: columns are
+    made when they are first asked for.
+    """
     settling = Settling(ranks)
     held: list[HeaderColumns] = []
     count, enough = 0, size
@@ -421,13 +451,13 @@ def _in_time_order(
     def release(until: int | None) -> Iterator[HeaderColumns]:
         """Held rows before a time (None: all) in order; the others stay held."""
         nonlocal held, count
-        rows = HeaderColumns.concatenate(held)
+        rows = HeaderColumns.joined(held) if later else HeaderColumns.concatenate(held)
         held = []
         if until is not None:
             early = rows.time < until
             if not early.all():
                 held = [rows[~early]]
-                rows = rows[early]
+                rows = rows.later(np.flatnonzero(early)) if later else rows[early]
             if (
                 limit is not None and sum(map(len, held)) > limit
             ):  # sorted before their time: what follows is no earlier
@@ -435,7 +465,8 @@ def _in_time_order(
         count = sum(map(len, held))
         order = settling.order(rows)
         for first in range(0, len(rows), size):
-            yield rows[order[first : first + size]]
+            some = order[first : first + size]
+            yield rows.later(some) if later else rows[some]
 
     for batch in batches:
         headers = batch.headers
@@ -449,9 +480,11 @@ def _in_time_order(
             inside = (headers.time >= ticks[0]) & (headers.time < ticks[1])
             rows = inside if rows is None else rows & inside
         if rows is not None:
-            if not rows.any():
+            some = np.flatnonzero(rows)
+            if not len(some):
                 continue
-            headers = headers[rows]
+            # of few rows a copy, for columns that are made later hold what they are made of
+            headers = headers.later(some) if later and 2 * len(some) > len(headers) else headers[some]
         if in_file_order:
             yield from _pieces(headers, size)
             continue

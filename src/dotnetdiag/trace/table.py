@@ -23,6 +23,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar, Struct, decode
 from dotnetdiag.events import Table as Payloads
 from dotnetdiag.events.catalogue import ValueMap
 from dotnetdiag.events.columns import Enumerated, concat, nulls, numbers_of
+from dotnetdiag.events.kernels import grouped
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace import header
@@ -46,6 +47,7 @@ A window of usual events has less.
 """
 _ROW_BYTES, _VALUE_BYTES = 64, 16
 _NO_NAMES: frozenset[str] = frozenset()
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 class EventTable(Table):
@@ -72,6 +74,7 @@ class EventTable(Table):
         self.headers = headers
         self._fields = {field.name: field for field in (join_fields(schemas) if fields is None else fields)}
         self._places: dict[int, Array] = {}
+        self._grouped: dict[int, Array] | None = None
         self._decoded: dict[int, Payloads] = {}
         self._ahead: dict[int, tuple[frozenset[str], Payloads]] = {}
         self._cache: dict[str, Column] = {}
@@ -197,9 +200,20 @@ class EventTable(Table):
 
     def rows_of(self, number: int) -> Array:
         """Places of one type's events in the table."""
+        if self._grouped is not None:
+            return self._grouped.get(number, _NO_ROWS)
         if number not in self._places:
             self._places[number] = np.flatnonzero(self.headers.metadata_id == number)
         return self._places[number]
+
+    def of_types(self, schemas: Mapping[int, EventSchema], fields: tuple[FieldSource, ...]) -> EventTable:
+        """The events of some of the types, which have these fields. For who asks for one type after the other: all rows are looked at once."""
+        if self._grouped is None:
+            self._grouped = grouped(self.headers.metadata_id)
+        found = [rows for rows in map(self._grouped.get, schemas) if rows is not None]
+        rows = found[0] if len(found) == 1 else np.sort(np.concatenate([_NO_ROWS, *found]))
+        own = self.headers if len(rows) == len(self) else self.headers.later(rows)
+        return EventTable(self.trace, schemas, own, fields=fields)
 
     def part(self, number: int, fields: Sequence[str] | None = None) -> Payloads:
         """The decoded payloads of one type, in table order; all of them, or some top-level fields."""
