@@ -18,8 +18,9 @@ from tests.cli.test_commands import in_terminal, run
 from tests.nettrace.recordings import data_of, recordings
 
 import dotnetdiag as dd
-from dotnetdiag.cli.trace_jit import show as show_jit
-from dotnetdiag.cli.trace_live_report import KINDS, show
+from dotnetdiag.cli.shown import KINDS
+from dotnetdiag.cli.shown_jit import show as show_jit
+from dotnetdiag.cli.trace_live_report import show
 from dotnetdiag.table import Table
 
 COLLECTION = (

@@ -16,11 +16,13 @@ V = TypeVar("V")
 
 FEW_ROWS = 200
 """Of so few rows, as windows of a running session have, arrays would take longer than Python does."""
+FEW_TEXTS = 4096
+"""The same of texts: arrays of those of each length by itself, of which names of methods have a hundred."""
 
 
 def distinct_texts(column: Text) -> tuple[list[str], Array]:
     """The different texts of a column, and which of them each row has. Nothing is made of a row: those of one length are sorted together."""
-    if len(column) <= FEW_ROWS:
+    if len(column) <= FEW_TEXTS:
         known, which = numbered(column.to_pylist())
         return [text or "" for text in known], which
     offsets, data = column.offsets, column.data

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.answers import answer_table, number, whole
+from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
+from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_events import (
     BACKGROUND_PHASES,
@@ -25,7 +26,7 @@ from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Coded, Text, concat, nulls
+from dotnetdiag.events.columns import Coded, Text, concat
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import distinct
@@ -155,10 +156,10 @@ class GcFold:
 
     def _notes(self, induced_by: Column) -> tuple[str, ...]:
         """Why it is not told who asked for collections."""
-        asked_by = {one for one in induced_by.to_pylist() if isinstance(one, str)}
-        if any(is_named(one) for one in asked_by) or not np.isin(self._events.triggered.kept["Reason"], _INDUCED).any():
+        is_induced = np.isin(self._events.triggered.kept["Reason"], _INDUCED).any()
+        if not is_induced or rows_with(induced_by, is_named).any():
             return ()
-        return (NO_NAMES,) if asked_by else (NO_STACKS,)
+        return (NO_NAMES,) if rows_with(induced_by, bool).any() else (NO_STACKS,)
 
     def _induced(self, processes: Sequence[ProcessCollections]) -> tuple[Column, StackProfile]:
         """Who asked for each collection, of those that a program asks for: the collection begins next."""
@@ -175,7 +176,13 @@ class GcFold:
             of[~np.isin(one.starts["Reason"], _INDUCED)] = len(kept)
             methods.append(of)
         rows = np.concatenate([np.zeros(0, np.int64), *methods])
-        return concat([made.method, nulls(made.method, 1)]).take(rows), made.profile
+        told = rows < len(kept)
+        if not told.any():
+            return texts([], np.full(len(rows), -1)), made.profile
+        method = made.method.take(np.where(told, rows, 0))
+        return Coded(
+            method.texts, method.which, mask(told if method.valid is None else told & method.valid)
+        ), made.profile
 
     def _pids(self) -> list[int]:
         pids: list[int] = distinct(self._events.kept(START).pid).tolist()

@@ -158,7 +158,8 @@ class GcEvents:
         return kept, np.sum([np.maximum(kept[name], 0) for name in _COMMITTED], axis=0)
 
     def _add_heaps(self, told: Kept) -> None:
-        told = told.of(np.flatnonzero(~np.isnan(told[VALUES]).any(axis=(1, 2))))
+        missing = np.isnan(told[VALUES]).any(axis=(1, 2))
+        told = told.of(np.flatnonzero(~missing)) if missing.any() else told
         values = told[VALUES]
         sizes = values[:, :, _BEFORE].sum(axis=1), values[:, :, _SURVIVED].sum(axis=(1, 2))
         first, which = combined([told.pid, told["HeapIndex"]], len(told))
@@ -200,6 +201,8 @@ def _summed(heaps: Kept) -> Kept:
     index = heaps["HeapIndex"]
     begins = np.ones(len(heaps), np.bool_)
     begins[1:] = (index[1:] <= index[:-1]) | (heaps.pid[1:] != heaps.pid[:-1]) | (heaps.tid[1:] != heaps.tid[:-1])
+    if begins.all():  # of one heap, as nearly always
+        return heaps
     first = np.flatnonzero(begins)
     made = heaps.of(first)
     return Kept(made.ms, made.pid, made.tid, {**made.fields, VALUES: np.add.reduceat(heaps[VALUES], first, axis=0)})

@@ -189,9 +189,9 @@ class ProcessCollections:
         ]
         reasons, conditions = (np.maximum(a, 0) | np.maximum(b, 0) for a, b in zip(own, local, strict=True))
         known = (own[0] >= 0) | (local[0] >= 0)
-        kinds, which = np.unique(np.stack([known, reasons, conditions]), axis=1, return_inverse=True)
-        words = [condemned(one, other) for _, one, other in kinds.T.tolist()]
-        return texts(words, np.where(known, which.reshape(-1), -1))
+        kinds, which = np.unique(reasons << 32 | conditions, return_inverse=True)  # of 32 bits each
+        words = [condemned(one >> 32, one & 0xFFFFFFFF) for one in kinds.tolist()]
+        return texts(words, np.where(known, which, -1))
 
     def _objects(self, when: str) -> Array:
         """Bytes of objects: without what is free between them."""
@@ -279,11 +279,12 @@ def _owners(starts: Kept, is_background: Array, stops: Kept, started: Array, eve
 
 
 def _rows(count: int, started: Array, stop: Array) -> Array:
-    """Of each collection, the last event that belongs to its stop."""
+    """Of each collection, the first event that belongs to its stop."""
+    rows = np.flatnonzero(stop >= 0)
+    of = started[stop[rows]]
+    rows, of = rows[of >= 0], of[of >= 0]
     made = np.full(count, -1)
-    for row, of in enumerate(stop.tolist()):
-        if of >= 0 and started[of] >= 0 and made[started[of]] < 0:
-            made[started[of]] = row
+    made[of[::-1]] = rows[::-1]  # of several values for one place the last stays
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ from dotnetdiag.analysis.pairs import combined_codes
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Groups:
     """Of each group the ``first`` of its rows, their ``count``, and the ``total`` and the ``most`` of their values (NaN where it has none): the one
     with most first. ``which`` group each row is in, -1 for none.

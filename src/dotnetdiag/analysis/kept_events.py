@@ -21,7 +21,7 @@ NONE = -1
 """A field that a version of the event does not have."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Kept:
     """Events of one type in the order in which they came. ``fields`` are as numbers, :data:`NONE` where a version of the event has none;
     those of texts say which of the keeper's ``texts``; those of lists have a row of places for each event.
@@ -94,7 +94,7 @@ class Texts:
         return self._numbers[text]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
 class ListField:
     """A list of structs: the first ``most`` of each event, and ``names`` of their fields. What is missing is 0; NaN where a version of the event
     has no list.
@@ -216,15 +216,21 @@ def _listed(events: EventTable, name: str, wanted: ListField) -> Array:
     column = events.get(f"payload.{name}")
     if not isinstance(column, ListOf) or not isinstance(column.child, Struct):
         return np.full(shape, np.nan)
+    lengths = np.diff(column.offsets)
+    fields = [column.child.fields.get(one) for one in wanted.names]
+    if column.valid is None and (lengths == wanted.most).all():  # as nearly always
+        all_of = slice(column.offsets[0], column.offsets[-1])
+        given = [one.values[all_of] if isinstance(one, Scalar) else np.zeros(1) for one in fields]
+        return np.stack(
+            [np.broadcast_to(one, shape[0] * shape[1]) for one in given], axis=-1, dtype=np.float64
+        ).reshape(shape)
     made = np.zeros(shape)
     if column.valid is not None:
         made[~column.valid] = np.nan
-    lengths = np.diff(column.offsets)
     rows = np.repeat(np.arange(len(events)), lengths)
     places = np.arange(len(rows)) - np.repeat(column.offsets[:-1] - column.offsets[0], lengths)
     fit = places < wanted.most
-    for at, one in enumerate(wanted.names):
-        field = column.child.fields.get(one)
+    for at, field in enumerate(fields):
         if isinstance(field, Scalar):
             values = field.values[column.offsets[0] : column.offsets[-1]]
             made[rows[fit], places[fit], at] = values[fit]

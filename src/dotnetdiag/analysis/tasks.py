@@ -19,11 +19,11 @@ from dotnetdiag.analysis.answers import answer_table, number
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.groups import groups
-from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.kept_events import KeptEvents, Texts, of_source
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.pairs import first_rows
 from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import method_column

@@ -16,9 +16,9 @@ import numpy as np
 from dotnetdiag.analysis.answers import number, whole
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import groups
-from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
+from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar

@@ -16,9 +16,9 @@ import numpy as np
 from dotnetdiag.analysis.answers import answer_table, mask, number, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups
-from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
+from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar

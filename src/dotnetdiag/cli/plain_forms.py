@@ -14,10 +14,44 @@ def run_plain(words: list[str]) -> bool:
 
         processes_as_json() if len(words) > 1 else show_processes()
         return True
+    if words[:2] == ["trace", "report"]:
+        return _report_trace(words[2:])
     if words[:2] == ["gcdump", "report"] and words[3:] in ([], ["--json"]):
         path = words[2] if len(words) > 2 else ""
         return path.endswith(".gcdump") and os.path.isfile(path) and _report_heap(path, as_json=len(words) > 3)
     return False
+
+
+def _report_trace(words: list[str]) -> bool:
+    """False for more than one kind of report on one file that is there."""
+    from dotnetdiag.cli.shown import KINDS, show
+
+    as_json = words[2:] == ["--json"]
+    kind, path = (words[0], words[1]) if words and words[0] in KINDS else ([*words[1::-1], "", ""])[:2]
+    if (
+        len(words) != 2 + as_json
+        or kind not in KINDS
+        or path in KINDS
+        or path.startswith("-")
+        or not os.path.isfile(path)
+    ):
+        return False
+    from dotnetdiag.cli.lean import lean_numpy
+
+    lean_numpy()
+    from dotnetdiag.cli.losses import say_losses_of
+    from dotnetdiag.cli.render import json_text
+    from dotnetdiag.recipes import questions
+    from dotnetdiag.recipes.trace_files import open_trace
+
+    trace = open_trace(path)
+    made = getattr(questions, kind)(trace)
+    if as_json:
+        json_text(made.document())
+    else:
+        show(kind, made)
+    say_losses_of(trace)
+    return True
 
 
 def _report_heap(path: str, *, as_json: bool) -> bool:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.questions import answer, largest, report_options
-from dotnetdiag.cli.render import counted, echo, table
-
-if TYPE_CHECKING:
-    from dotnetdiag.analysis.gc_collections import GcReport
-
-_PHASES = ("mark", "plan", "relocate", "compact", "sweep")
+from dotnetdiag.cli.questions import answer, report_options
+from dotnetdiag.cli.shown_gc import ROWS, show
 
 
 @click.command("gc", cls=EachFile)
 @files_argument()
 @click.option(
-    "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest pauses."
+    "-n",
+    "--number",
+    type=click.IntRange(min=0),
+    default=ROWS,
+    show_default=True,
+    help="How many of the longest pauses.",
 )
 @report_options
 def gc(file: Path, number: int, form: str) -> None:
@@ -40,99 +38,3 @@ def gc(file: Path, number: int, form: str) -> None:
     from dotnetdiag.recipes.questions import gc as ask
 
     answer("gc", file, form, ask, people=lambda made: show(made, number))
-
-
-def show(made: GcReport, number: int) -> None:
-    """Print it for people: ``number`` rows of each table."""
-    totals = made.totals
-    if not totals.count:
-        for note in made.notes:
-            echo(f"note: {note}")
-        return
-    generations = made.collections.values("generation")
-    by_generation = ", ".join(f"{generations.count(one):,} of gen{one}" for one in sorted(set(generations)))
-    induced = f"; {totals.induced:,} induced" if totals.induced else ""
-    for note in made.notes:
-        echo(f"note: {note}")
-    echo(f"{counted(totals.count, 'collection')}: {by_generation}{induced}")
-    share = "" if totals.pause_percent is None else f", {totals.pause_percent:.2f} % of the time"
-    parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.pauses_ms.items())
-    echo(f"paused {totals.pause_ms:,.3f} ms{share}; {parts}" if parts else "how long they paused is not told")
-    sizes = {
-        "allocated": totals.allocated_bytes,
-        "promoted": totals.promoted_bytes,
-        "largest heap": totals.max_before_bytes,
-    }
-    rate = totals.allocated_bytes_per_second
-    rates = {} if rate is None else {"allocated": f" ({_megabytes(round(rate))} MB a second)"}
-    echo(
-        ", ".join(
-            f"{name} {_megabytes(value)} MB{rates.get(name, '')}" for name, value in sizes.items() if value is not None
-        )
-    )
-    echo()
-    several = len(set(made.collections.values("pid"))) > 1
-    background = [name for name in _IN_BACKGROUND if any(value is not None for value in made.collections.values(name))]
-    phases = (*_PHASES, *(name.removesuffix("_ms").replace("_", " ") for name in background))
-    shown = ("suspend", *phases, "before MB", "after MB", "promoted MB")
-    columns = (*(("process",) if several else ()), "number", "gen", "reason", "type", "start ms", "pause ms", *shown)
-    right = tuple(name for name in columns if name not in ("reason", "type"))
-    if number:
-        rows = largest(made.collections, "pause_ms", number)
-        table(columns, [_cells(row, several, background) for row in rows], right=right, drop=_LESS)
-        _show_heaps(made, several)
-
-
-def _show_heaps(made: GcReport, several: bool) -> None:
-    """Where there is more than one in a process."""
-    rows = made.by_heap.to_pylist()
-    if len(rows) == len({row["pid"] for row in rows}):
-        return
-    columns = (*(("process",) if several else ()), "heap", "collections", "mean before MB", "survived MB", "of all %")
-    echo()
-    table(
-        columns,
-        [
-            (
-                *((str(row["pid"]),) if several else ()),
-                str(row["heap"]),
-                f"{row['collections']:,}",
-                _megabytes(row["before_bytes"]),
-                _megabytes(row["survived_bytes"]),
-                "" if row["survived_percent"] is None else f"{row['survived_percent']:.1f}",
-            )
-            for row in rows
-        ],
-        right=columns,
-    )
-
-
-_IN_BACKGROUND = ("concurrent_mark_ms", "concurrent_sweep_ms")
-_LESS = (
-    *("concurrent sweep", "concurrent mark", "plan", "relocate", "compact", "sweep", "mark", "promoted MB", "suspend"),
-    *("type", "number", "before MB"),
-)
-"""Columns that a narrow terminal does without, the first first."""
-
-
-def _cells(row: dict[str, Any], several: bool, background: Sequence[str]) -> tuple[str, ...]:
-    return (
-        *((str(row["pid"]),) if several else ()),
-        str(row["number"]),
-        str(row["generation"]),
-        row["reason"],
-        row["type"].removesuffix("GC"),
-        f"{row['start_ms']:,.3f}",
-        f"{row['pause_ms']:,.3f}",
-        *(_or_nothing(row[f"{phase}_ms"]) for phase in ("suspend", *_PHASES)),
-        *(_or_nothing(row[name]) for name in background),
-        *(_megabytes(row[f"{name}_bytes"]) for name in ("before", "after", "promoted")),
-    )
-
-
-def _or_nothing(value: float | None) -> str:
-    return "" if value is None else f"{value:,.3f}"
-
-
-def _megabytes(value: int | None) -> str:
-    return "" if value is None else f"{value / 1e6:,.2f}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag.cli import shown
 from dotnetdiag.cli.options import say_held
 from dotnetdiag.cli.output import TABLE, refuse_terminal
 from dotnetdiag.cli.output import show as print_answer
@@ -18,21 +18,6 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.watching import WatchOptions
 
 ROWS = 10
-KINDS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
-    "allocations": ("trace_allocations", (ROWS,)),
-    "contention": ("trace_waits", ("contention", ROWS)),
-    "exceptions": ("trace_exceptions", (ROWS,)),
-    "gc": ("trace_gc", (ROWS,)),
-    "jit": ("trace_jit", (ROWS,)),
-    "loader": ("trace_loader", (ROWS,)),
-    "logs": ("trace_logs", (ROWS,)),
-    "requests": ("trace_requests", (ROWS,)),
-    "tasks": ("trace_tasks", (ROWS,)),
-    "threadpool": ("trace_thread_pool", (ROWS,)),
-    "threads": ("trace_threads", (ROWS,)),
-    "waits": ("trace_waits", ("wait", ROWS)),
-}
-"""Of each report the file that shows it to people, and with what."""
 
 
 def refuse_others(options: WatchOptions, *, top: int | None) -> None:
@@ -60,11 +45,10 @@ def started(source: Source, kind: str, options: WatchOptions) -> Iterator[LiveRe
 
 def show(kind: str, made: Any, form: str) -> None:
     """Print an answer, in a form that :func:`check_form` takes."""
-    module, arguments = KINDS[kind]
     print_answer(
         form,
         lambda: made.rows,
-        people=lambda: import_module(f"dotnetdiag.cli.{module}").show(made, *arguments),
+        people=lambda: shown.show(kind, made, ROWS),
         document=made.document,
         digits=3,
     )

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
 from dotnetdiag.cli.questions import answer, report_options
-from dotnetdiag.cli.render import counted, echo, table
-
-if TYPE_CHECKING:
-    from dotnetdiag.analysis.threads import ThreadReport
-
-
-_FIGURES = ("cpu_ms", "waiting_ms", "lock_ms", "wait_ms")
+from dotnetdiag.cli.shown_threads import ROWS, show
 
 
 @click.command("threads", cls=EachFile)
 @files_argument()
-@click.option("-n", "--number", type=click.IntRange(min=0), default=20, show_default=True, help="How many threads.")
+@click.option("-n", "--number", type=click.IntRange(min=0), default=ROWS, show_default=True, help="How many threads.")
 @report_options
 def threads(file: Path, number: int, form: str) -> None:
     """Show the threads of a trace FILE: when each came, what it is, how long it ran and waited, what it allocated and threw.
@@ -37,41 +30,3 @@ def threads(file: Path, number: int, form: str) -> None:
     from dotnetdiag.recipes.questions import threads as ask
 
     answer("threads", file, form, ask, people=lambda made: show(made, number))
-
-
-def show(made: ThreadReport, number: int) -> None:
-    """Print it for people: ``number`` rows of each table."""
-    for note in made.notes:
-        echo(f"note: {note}")
-    totals = made.totals
-    if not totals.count:
-        return
-    ran = "" if totals.cpu_ms is None else f", {totals.cpu_ms:,.3f} ms running, {totals.waiting_ms:,.3f} ms waiting"
-    echo(f"{counted(totals.count, 'thread')}, {totals.created:,} of them created meanwhile{ran}")
-    rows = made.threads.to_pylist()
-    told = [name for name in _FIGURES if any(row[name] for row in rows)]
-    has_bytes, has_thrown = (any(row[name] for row in rows) for name in ("allocated_bytes", "exceptions"))
-    heads = (
-        "thread",
-        *(name.replace("_", " ") for name in told),
-        *(["MB"] if has_bytes else []),
-        *(["exceptions"] if has_thrown else []),
-        "created ms",
-    )
-    cells = [
-        (
-            str(row["tid"]),
-            *("" if row[name] is None else f"{row[name]:,.3f}" for name in told),
-            *([f"{(row['allocated_bytes'] or 0) / 1e6:,.3f}"] if has_bytes else []),
-            *([f"{row['exceptions'] or 0:,}"] if has_thrown else []),
-            "" if row["created_ms"] is None else f"{row['created_ms']:,.3f}",
-            " ".join(dict.fromkeys(one for one in (row["name"], row["kind"]) if one)),
-        )
-        for row in rows[:number]
-    ]
-    if cells:
-        echo()
-        less = ("created ms", "exceptions", "MB", *(name.replace("_", " ") for name in reversed(told[1:])))
-        table((*heads, "name"), cells, right=heads, drop=less, room=24)
-    if len(rows) > number:
-        echo(f"{len(rows) - number:,} more")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import lean_numpy
-from dotnetdiag.cli.questions import answer, figures, report_options
-from dotnetdiag.cli.render import counted, echo
-
-if TYPE_CHECKING:
-    from dotnetdiag.analysis.waits import WaitReport
+from dotnetdiag.cli.questions import answer, report_options
+from dotnetdiag.cli.shown_waits import ROWS, show
 
 _number = click.option(
-    "-n", "--number", type=click.IntRange(min=0), default=5, show_default=True, help="How many rows of each table."
+    "-n", "--number", type=click.IntRange(min=0), default=ROWS, show_default=True, help="How many rows of each table."
 )
 
 
@@ -64,20 +60,3 @@ def waits(file: Path, number: int, form: str) -> None:
     from dotnetdiag.recipes.questions import waits as ask
 
     answer("waits", file, form, ask, people=lambda made: show(made, "wait", number))
-
-
-def show(made: WaitReport, what: str, number: int) -> None:
-    """Print it for people: ``number`` rows of each table."""
-    for note in made.notes:
-        echo(f"note: {note}")
-    totals = made.totals
-    if not totals.count:
-        return
-    unfinished = f", {totals.unfinished:,} without an end" if totals.unfinished else ""
-    echo(f"{counted(totals.count, what)} of {counted(totals.threads, 'thread')}, {totals.total_ms:,.3f} ms{unfinished}")
-    parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.waits_ms.items())
-    echo(f"ms: {parts}" if parts else "how long they took is not told")
-    several = len(set(made.waits.values("pid"))) > 1
-    figures(made.by_method, ("method",), number, several=several)
-    figures(made.by_lock, ("source", "lock", "object"), number, several=several)
-    figures(made.by_owner, ("tid", "owner_tid"), number, several=several)

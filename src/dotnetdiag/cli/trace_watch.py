@@ -20,9 +20,10 @@ from dotnetdiag.cli.options import provider_options, say_held
 from dotnetdiag.cli.output import CHOICES, TABLE
 from dotnetdiag.cli.recording import misspelled_providers
 from dotnetdiag.cli.render import echo, stdout_bytes
+from dotnetdiag.cli.shown import KINDS
 from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
-from dotnetdiag.cli.trace_live_report import KINDS, check_form, refuse_others, show, started
+from dotnetdiag.cli.trace_live_report import check_form, refuse_others, show, started
 from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError, UsageError
 

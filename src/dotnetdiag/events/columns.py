@@ -21,7 +21,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, overload
 from uuid import UUID
@@ -34,6 +33,7 @@ from dotnetdiag.events.layout import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from decimal import Decimal
     from typing import Self
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -57,6 +57,8 @@ def _decimal(raw: bytes) -> Decimal:
     flags, high = int.from_bytes(raw[:4], "little"), int.from_bytes(raw[4:8], "little")
     number = high << 64 | int.from_bytes(raw[8:], "little")
     digits = tuple(int(digit) for digit in str(number))
+    from decimal import Decimal  # which few traces have, and takes 2 ms
+
     return Decimal((flags >> 31, digits, -(flags >> 16 & 0xFF)))
 
 
@@ -733,6 +735,4 @@ def json_value(value: Any) -> Any:
         return [json_value(item) for item in value]
     if isinstance(value, dict):
         return {name: json_value(item) for name, item in value.items()}
-    if isinstance(value, (UUID, Decimal)):
-        return str(value)
-    return value
+    return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -38,7 +38,7 @@ _IDS = 4096
 """More event types than traces have; with larger ids rows are sorted by numpy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
 class Walked:
     """What a program made of some rows. ``slots`` are arrays into one allocation; ``ascii`` says so of text slots."""
 

@@ -167,7 +167,7 @@ class _JoinedLater(_MadeLater):
     _parts: tuple[HeaderColumns, ...]
     _count: int
 
-    def _made(self, name: str, *, kept: bool) -> npt.NDArray[Any]:
+    def _made(self, name: str, *, kept: bool) -> npt.NDArray[Any]:  # noqa: ARG002 - what it is made of never stays
         return np.concatenate([part.column(name) for part in self._parts])
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ from dotnetdiag.trace.ranges import ALWAYS, FOREVER
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class CodeRanges:
     """One row per range ``[start, end)`` of a process.
 

@@ -23,7 +23,7 @@ _SCHEMAS_KEPT = 256
 _NOT_PROMOTED = frozenset({Kind.DATETIME, Kind.GUID, Kind.DECIMAL, Kind.CHAR, Kind.CHAR8, Kind.BOOL, Kind.BOOL32})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
 class FieldSource:
     """Where a joined column comes from: the field's name by metadata id, and a column without rows of its kind. ``enumerations`` are the
     names that the runtime gives to its values, by metadata id.

@@ -99,7 +99,8 @@ class Source:
 
     def _first_free_id(self) -> int:
         """The first that no type of the file has. NetPerf defines them among the events."""
-        return max([0, *self.scan.metadata, *(self.counts_as_declared() if self.in_file_order else ())]) + 1
+        known: list[int] = [*self.scan.metadata, *(self.counts_as_declared() if self.in_file_order else ())]
+        return max(known, default=0) + 1
 
     @property
     def in_file_order(self) -> bool:

@@ -68,7 +68,7 @@ ReJITID.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
 class SymbolHeaders:
     """The events that say something of addresses, and what their columns mean: what symbols are built from."""
 
@@ -127,7 +127,7 @@ class Texts:
         return iter(found)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class _Table:
     """The whole rows of one event type: their numbers among the events, and the fields asked for."""
 

@@ -1,0 +1,46 @@
+"""What ``trace report logs`` shows to people: what was logged, and within which request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dotnetdiag.cli.render import counted, echo, table
+from dotnetdiag.tui.widths import cut
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.logs import LogReport
+
+ROWS = 20
+"""Of each table, where nobody says how many."""
+
+
+def show(made: LogReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
+    for note in made.notes:
+        echo(f"note: {note}")
+    totals = made.totals
+    if not totals.count:
+        return
+    levels = ", ".join(f"{count:,} {name}" for name, count in totals.by_level.items())
+    echo(f"{counted(totals.count, 'message')}: {levels}; {totals.in_requests:,} within requests")
+    events = [
+        (f"{row['count']:,}", row["level"] or "", row["logger"] or "", row["example"] or "")
+        for row in made.by_event[:number].to_pylist()
+    ]
+    if events:
+        echo()
+        table(
+            ("count", "level", "logger", "one of them"),
+            events,
+            right=("count",),
+            shorten=cut,
+            drop=("logger",),
+            room=30,
+        )
+    levels_of = enumerate(made.messages.values("level"))
+    places = [place for place, level in levels_of if level in ("Warning", "Error", "Critical")]
+    wrong = [made.messages.row(place) for place in places[:number]]
+    if wrong:
+        echo()
+        cells = [(f"{row['ms']:,.3f}", row["level"], row["request"] or "", row["message"] or "") for row in wrong]
+        table(("ms", "level", "request", "message"), cells, right=("ms",), shorten=cut)

@@ -1,0 +1,46 @@
+"""What ``trace report tasks`` shows to people: what awaited what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dotnetdiag.cli.render import counted, echo, table
+from dotnetdiag.cli.shown_rows import figures
+from dotnetdiag.tui.widths import cut
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.tasks import TaskReport
+
+ROWS = 5
+"""Of each table, where nobody says how many."""
+
+
+def show(made: TaskReport, number: int) -> None:
+    """Print it for people: ``number`` rows of each table."""
+    for note in made.notes:
+        echo(f"note: {note}")
+    totals = made.totals
+    if not totals.count:
+        return
+    more = [
+        *([f"{totals.blocking:,} block their threads"] if totals.blocking else []),
+        *([f"{totals.unfinished:,} without an end"] if totals.unfinished else []),
+    ]
+    echo(
+        ", ".join(
+            [
+                f"{counted(totals.count, 'await')} in {counted(totals.chains, 'chain')}, at most {totals.deepest:,} deep",
+                *more,
+            ]
+        )
+    )
+    parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.awaits_ms.items())
+    echo(f"ms: {parts}" if parts else "how long they took is not told")
+    figures(made.by_method, ("method",), number, of=("own_ms", "total_ms", "max_ms"))
+    chains = [
+        ("" if row["duration_ms"] is None else f"{row['duration_ms']:,.3f}", row["chain"])
+        for row in made.chains[:number].to_pylist()
+    ]
+    if chains:
+        echo()
+        table(("ms", "chain"), chains, right=("ms",), shorten=cut)
