@@ -6,6 +6,7 @@ import random
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.events.help import decoded, schema_of
 
@@ -155,3 +156,22 @@ def test_any_payloads_of_any_layout_are_the_same_without_a_compiler(seed: int, m
             wanted = everything(schema, payloads, fields=selection)
             monkeypatch.setattr(kernels, "KERNELS", None)
             assert repr(everything(schema, payloads, fields=selection)) == repr(wanted), (number, fields)
+
+
+@pytest.mark.parametrize("top", [1, 3, 5000])
+def test_rows_of_ids_are_the_same_without_a_compiler(top: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = np.random.default_rng(top).integers(0, top, 300).astype(np.uint32)
+    expected = {number: np.flatnonzero(ids == number).tolist() for number in np.unique(ids).tolist()}
+    for loops in (kernels.KERNELS, None):
+        monkeypatch.setattr(kernels, "KERNELS", loops)
+        assert {number: rows.tolist() for number, rows in kernels.grouped(ids).items()} == expected
+        assert kernels.grouped(ids[:0]) == {}
+
+
+def test_spans_that_begin_alike_are_the_same_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = np.frombuffer(b"abcabd-abc", np.uint8)
+    offsets, lengths = np.array([0, 3, 7, 7, 8, -1, 40]), np.array([3, 3, 3, 2, 3, 3, 3])
+    for loops in (kernels.KERNELS, None):
+        monkeypatch.setattr(kernels, "KERNELS", loops)
+        assert kernels.begins_with(data, offsets, lengths, b"abc").tolist() == [True, False, True, *[False] * 4]
+        assert kernels.begins_with(data, offsets[:0], lengths[:0], b"abc").tolist() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -107,7 +110,7 @@ class GcFold:
     def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         self._events = GcEvents()
-        self._window: EventTable | None = None
+        self._trace: Context | None = None
         self._words: dict[str, Callable[[int], str] | None] = {"Reason": None, "Type": None}
 
     def wants(self, schema: EventSchema) -> bool:
@@ -116,7 +119,7 @@ class GcFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._window = window
+        self._trace = window.trace
         self._words = {name: known or words_of(window, having(START), name) for name, known in self._words.items()}
         self._events.feed(window)
 
@@ -125,9 +128,8 @@ class GcFold:
         by_process = [made for pid in self._pids() if (made := ProcessCollections(self._events, pid)).count]
         columns = _columns(by_process, self._words)
         columns["induced_by"], induced = self._induced(by_process)
-        trace = None if self._window is None else self._window.trace
         notes = self._notes(columns["induced_by"]) if by_process else (NO_EVENTS,)
-        losses = None if trace is None else trace.losses
+        losses = None if self._trace is None else self._trace.losses
         return GcReport(
             collections=answer_table("collections", columns, notes, losses),
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),

@@ -12,7 +12,7 @@ import click
 from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import say_changes, say_waiting, watch_options
 from dotnetdiag.cli.files import FilePath, shown_path
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.render import echo
 from dotnetdiag.cli.signals import stopping
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
@@ -55,7 +55,7 @@ def collect(
     dotnetdiag counters collect -n MyApp --counters System.Runtime,MyApp.Orders -o orders.parquet
     dotnetdiag counters collect --all --refresh-interval 0.5 -o - --format jsonl | jq .value
     """
-    lean_numpy()
+    be_lean()
     if compat:
         _require_one(targets)
     from dotnetdiag.recipes.counter_files import collect_counters

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import client_of, target_options
 from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.render import echo, table
@@ -36,7 +36,7 @@ def list_counters(target: Target, sources: tuple[str, ...], form: str) -> None:
     dotnetdiag counters list -n MyApp --counters MyCompany-Orders
     dotnetdiag counters list -p 1234 --json | jq -r '.[].instrument'
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes import counter_list
 
     names = [name.strip() for text in sources for name in text.split(",") if name.strip()]

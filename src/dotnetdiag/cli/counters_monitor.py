@@ -15,7 +15,7 @@ import click
 from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import say_changes, say_waiting, waiting_text, watch_options
 from dotnetdiag.cli.counter_screen import screen, value_lines
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.output import TABLE, to_stdout
 from dotnetdiag.cli.render import clean_json, echo, is_screen, write_raw
 from dotnetdiag.cli.signals import pressed, stopping
@@ -72,7 +72,7 @@ def monitor(
     dotnetdiag counters monitor --threshold 'System.Runtime[dotnet.process.cpu.time] > 0.8' -- dotnet MyApp.dll
     dotnetdiag counters monitor --all --refresh-interval 5 --json | jq .value
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.durations import seconds_of
     from dotnetdiag.recipes.counter_watch import CounterWatch
     from dotnetdiag.recipes.thresholds import parse_threshold

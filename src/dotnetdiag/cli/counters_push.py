@@ -13,7 +13,7 @@ import click
 from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import say_changes, say_waiting, service_options
 from dotnetdiag.cli.files import FilePath
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.render import echo
 from dotnetdiag.cli.signals import stopping
 from dotnetdiag.errors import InputError, UsageError
@@ -89,7 +89,7 @@ def push(
     dotnetdiag counters push --to http://localhost:4318 --logs --traces -- dotnet MyApp.dll
     dotnetdiag counters push --all --to https://otlp.example.com --header-variable api-key=API_KEY
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.durations import seconds_of
     from dotnetdiag.recipes.collector import collector_options
     from dotnetdiag.recipes.counter_push import CounterPush

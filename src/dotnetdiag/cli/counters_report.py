@@ -10,7 +10,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
@@ -42,7 +42,7 @@ def report(file: Path, plot: Path | None, force: bool, form: str) -> None:
     dotnetdiag counters report app.nettrace --format jsonl
     dotnetdiag counters report app.nettrace --plot app.html
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.analysis.counters import counters
     from dotnetdiag.recipes.counters import check_plot, write_plot
     from dotnetdiag.recipes.trace_files import open_trace

@@ -11,7 +11,7 @@ import click
 from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import say_changes, say_waiting, service_options
 from dotnetdiag.cli.files import FilePath
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.render import echo
 from dotnetdiag.cli.signals import stopping
 from dotnetdiag.errors import UsageError
@@ -53,7 +53,7 @@ def serve(
     dotnetdiag counters serve -n MyApp --counters System.Runtime,MyApp.Orders --refresh-interval 5
     dotnetdiag counters serve --all --bind 0.0.0.0:9879 --token-file /etc/dotnetdiag.token --tls-cert me.pem
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.durations import seconds_of
     from dotnetdiag.recipes.counter_watch import CounterWatch
     from dotnetdiag.recipes.security import token_of

@@ -11,7 +11,7 @@ from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.cli.actions import Actions, parse_action
 from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import alarm_options, say_changes, say_waiting
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.render import echo, json_text
 from dotnetdiag.cli.signals import stopping
 from dotnetdiag.tui.counter_values import amount
@@ -63,7 +63,7 @@ def watch(
     dotnetdiag counters watch --all 'System.Runtime[dotnet.process.memory.working_set] > 2GB' --then 'dump collect' --cooldown 1h
     dotnetdiag counters watch -n MyApp 'MyApp.Orders[queue.length]{queue=mail} >= 1000' --once; [ $? = 10 ] && mail-somebody
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.durations import seconds_of
     from dotnetdiag.recipes.counter_alarms import CounterAlarms
     from dotnetdiag.recipes.thresholds import parse_threshold

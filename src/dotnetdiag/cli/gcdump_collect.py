@@ -13,7 +13,7 @@ from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.gcdump_live import collect as collect_now
 from dotnetdiag.cli.gcdump_live import say_pause, timeout_option
 from dotnetdiag.cli.heap_types import say_problems
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import json_option, target_options
 from dotnetdiag.cli.render import echo, json_text, write_raw
 
@@ -62,7 +62,7 @@ def collect(
     dotnetdiag gcdump collect -n MyApp -o app.gcdump --force
     dotnetdiag gcdump collect -p 1234 -o app.nettrace
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.heap_collect import HeapOptions
     from dotnetdiag.recipes.heap_convert import new_path, write_collected
 

@@ -9,7 +9,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.heap_types import say_problems
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import json_option
 from dotnetdiag.cli.render import echo, json_text
 
@@ -42,7 +42,7 @@ def convert(
     dotnetdiag gcdump convert app.gcdump --format heapsnapshot,sqlite
     dotnetdiag gcdump convert app.gcdump -o app.graphml
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.heap_convert import convert_heap
     from dotnetdiag.recipes.outputs import is_stdout
 

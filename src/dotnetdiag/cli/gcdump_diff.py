@@ -12,7 +12,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.heap_types import say_problems
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.cli.trace_report import ABOVE, WORSE
@@ -69,7 +69,7 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
     dotnetdiag gcdump diff before.gcdump after.gcdump
     dotnetdiag gcdump diff before.gcdump after.gcdump --fail-above 5%
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.heap_files import open_heap
     from dotnetdiag.recipes.heap_reports import grown
 

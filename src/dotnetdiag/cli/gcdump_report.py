@@ -12,7 +12,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import FilePath, RecordingPath
 from dotnetdiag.cli.gcdump_live import NO_SOURCE, Find, source_options
 from dotnetdiag.cli.heap_types import SHOWN, show_types
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.errors import UsageError
@@ -66,7 +66,7 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     dotnetdiag gcdump report app.gcdump --json | jq '.types[0]'
     dotnetdiag gcdump report app.gcdump --html heap.html
     """
-    lean_numpy()
+    be_lean()
     if html is not None:
         from dotnetdiag.cli.questions import sources
         from dotnetdiag.recipes.heap_convert import write_heap
@@ -118,7 +118,7 @@ def tree(find: Find, depth: int, minimum: str | None, form: str) -> None:
     dotnetdiag gcdump tree app.gcdump --depth 4
     dotnetdiag gcdump tree -p 1234 --minimum 10MB
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.sizes import size_bytes_of
 
     least = None if minimum is None else (0 if minimum.strip() == "0" else size_bytes_of(minimum))
@@ -170,7 +170,7 @@ def paths(find: Any, number: int, form: str, what: str) -> None:
     dotnetdiag gcdump paths app.gcdump 0x7f3a1c0040a8
     dotnetdiag gcdump paths -p 1234 MyApp.Session --json
     """
-    lean_numpy()
+    be_lean()
     heap = find()
     rows = heap.paths_to_root(what, number)
     show(form, lambda: rows, people=lambda: _show_paths(rows, what), document=lambda: rows)
@@ -222,7 +222,7 @@ def advice(find: Find, form: str) -> None:
     dotnetdiag gcdump advice app.gcdump
     dotnetdiag gcdump advice -p 1234 --json
     """
-    lean_numpy()
+    be_lean()
     rows = find().advice
 
     def people() -> None:

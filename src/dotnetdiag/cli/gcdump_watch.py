@@ -10,7 +10,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.gcdump_live import PAUSE, Progress, timeout_option, walks_text
 from dotnetdiag.cli.heap_types import say_problems
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import say_waiting, target_options
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
@@ -44,7 +44,7 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
     dotnetdiag gcdump watch -p 1234 --every 10m
     dotnetdiag gcdump watch -n MyApp --every 30s --count 5 --json
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.cli.recording import ends_nicely
     from dotnetdiag.heap.difference import no_growing_types
     from dotnetdiag.recipes.collect import Observer, Stop

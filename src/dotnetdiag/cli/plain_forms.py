@@ -36,9 +36,9 @@ def _report_trace(words: list[str]) -> bool:
         or not os.path.isfile(path)
     ):
         return False
-    from dotnetdiag.cli.lean import lean_numpy
+    from dotnetdiag.cli.lean import be_lean
 
-    lean_numpy()
+    be_lean()
     from dotnetdiag.cli.losses import say_losses_of
     from dotnetdiag.cli.render import json_text
     from dotnetdiag.recipes import questions

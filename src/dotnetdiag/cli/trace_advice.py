@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument, named
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo
 
@@ -31,7 +31,7 @@ def advice(file: Path, form: str) -> None:
     dotnetdiag trace report app.nettrace
     dotnetdiag trace report app.nettrace --json | jq '.findings[0].text'
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import advice as ask
 
     answer("advice", file, form, ask, people=lambda made: _show(made, file))

@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import RecordingPath
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE
 from dotnetdiag.cli.questions import check_files, is_forced, page_option, report_options, say_written
@@ -27,7 +27,7 @@ def everything(file: Path, form: str) -> None:
     dotnetdiag trace report app.nettrace --html app.html
     dotnetdiag trace report app.nettrace all --html app.html --force
     """
-    lean_numpy()
+    be_lean()
     page = page_option()
     if page is None or form != TABLE:
         raise UsageError("all reports together are a page: name it with --html FILE; tables are of one kind each")

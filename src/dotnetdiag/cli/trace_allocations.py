@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.shown_allocations import ROWS, show
 
@@ -29,7 +29,7 @@ def allocations(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace allocations
     dotnetdiag trace report app.nettrace allocations --json | jq '.by_type[0]'
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import allocations as ask
 
     answer(

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.shown_exceptions import ROWS, show
 
@@ -28,7 +28,7 @@ def exceptions(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace exceptions
     dotnetdiag trace report app.nettrace exceptions --json | jq '.by_type[0]'
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import exceptions as ask
 
     answer("exceptions", file, form, ask, people=lambda made: show(made, number))

@@ -16,7 +16,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import ARGUMENT_ERROR, SESSION_ERROR, compatible_code, is_compatible
 from dotnetdiag.cli.files import STDIN, FilePath, RecordingPath, shown_path
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import require_within, say_losses, say_losses_of
 from dotnetdiag.cli.options import formats_option, json_option
 from dotnetdiag.cli.output import (
@@ -89,7 +89,7 @@ def info(file: Path, form: str, everything: bool) -> None:
     dotnetdiag trace info app.nettrace
     dotnetdiag trace info app.nettrace --json | jq .providers
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.contents import describe
     from dotnetdiag.recipes.trace_files import open_trace
 
@@ -444,7 +444,7 @@ def convert(
     Each file is named after FILE, or after -o. The options for what to show are those of `trace report`; nettrace takes
     none of them.
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
     from dotnetdiag.recipes.outputs import is_stdout
     from dotnetdiag.recipes.trace_files import open_trace

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.shown_gc import ROWS, show
 
@@ -34,7 +34,7 @@ def gc(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace gc --json | jq .totals
     dotnetdiag trace report app.nettrace gc --format csv > gc.csv
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import gc as ask
 
     answer("gc", file, form, ask, people=lambda made: show(made, number))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.shown_jit import ROWS, show
 
@@ -29,7 +29,7 @@ def jit(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace jit
     dotnetdiag trace report app.nettrace jit --json | jq .totals
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import jit as ask
 
     answer("jit", file, form, ask, people=lambda made: show(made, number))

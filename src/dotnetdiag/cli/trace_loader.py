@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.shown_loader import ROWS, show
 
@@ -27,7 +27,7 @@ def loader(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace loader
     dotnetdiag trace report app.nettrace loader --json | jq '.binds[] | select(.success == 0)'
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import loader as ask
 
     answer("loader", file, form, ask, people=lambda made: show(made, number))

@@ -15,7 +15,7 @@ from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.exits import COMPATIBLE_NO_KIND, SESSION_ERROR, compatible_code, is_compatible
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lazy import Kinds, LazyGroup, is_option, leading
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.questions import check_files, deliver, report_options
@@ -216,7 +216,7 @@ def spans(file: Path, start: str, stop: str, by: tuple[str, ...], number: int, f
     dotnetdiag trace report spans app.nettrace GC/Start GC/Stop
     dotnetdiag trace report spans web.nettrace System.Net.Http/RequestStart System.Net.Http/RequestStop --format csv
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.spans import spans_of
     from dotnetdiag.recipes.trace_files import open_trace
 
@@ -277,7 +277,7 @@ def top(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **vi
     A sample lasts until the next one of its thread, as dotnet-trace counts. Patterns are regular expressions, searched
     in module!Namespace.Type.Method(parameters) without regard to case. A line with ~ is the first of its method, of which no more is known.
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.report import ReportOptions
     from dotnetdiag.recipes.report import report as make
 
@@ -414,7 +414,7 @@ def diff(
     \b
     dotnetdiag trace diff before.nettrace after.nettrace --fail-above 5%
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.diffing import DiffOptions, compare
 
     options = DiffOptions(number=number, inclusive=inclusive, shares=shares, limit=limit, view=view_of(**view))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.shown_requests import ROWS, show
 
@@ -35,7 +35,7 @@ def requests(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report web.nettrace requests
     dotnetdiag trace report web.nettrace requests --json | jq '.by_route[] | select(.failed > 0)'
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import requests as ask
 
     answer("requests", file, form, ask, people=lambda made: show(made, number))

@@ -10,7 +10,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import STDIN, FilePath
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses
 from dotnetdiag.cli.output import CHOICES, TABLE, show
 from dotnetdiag.cli.render import echo, table
@@ -54,7 +54,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
     """
     if len(files) < 2:
         raise click.UsageError("Give FILE and QUERY: the query is one word, in quotes.", click.get_current_context())
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.queries import database
     from dotnetdiag.table.json_rows import in_json_forms
 

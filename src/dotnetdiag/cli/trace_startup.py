@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.tui.widths import shortened_method
@@ -40,7 +40,7 @@ def startup(file: Path, first: str | None, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace startup
     dotnetdiag trace report app.nettrace startup --first 800ms --json | jq .phases
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import startup as ask
 
     answer(

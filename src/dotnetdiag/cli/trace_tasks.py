@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.shown_tasks import ROWS, show
 
@@ -26,7 +26,7 @@ def tasks(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace tasks
     dotnetdiag trace report app.nettrace tasks --json | jq '.chains[0].chain'
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import tasks as ask
 
     answer("tasks", file, form, ask, people=lambda made: show(made, number))

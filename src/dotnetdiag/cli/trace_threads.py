@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.shown_threads import ROWS, show
 
@@ -26,7 +26,7 @@ def threads(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace threads
     dotnetdiag trace report app.nettrace threads --format csv > threads.csv
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import threads as ask
 
     answer("threads", file, form, ask, people=lambda made: show(made, number))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.lean import lean_numpy
+from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, report_options
 from dotnetdiag.cli.shown_waits import ROWS, show
 
@@ -30,7 +30,7 @@ def contention(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace contention
     dotnetdiag trace report app.nettrace contention --json | jq '.by_lock[0]'
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import contention as ask
 
     answer(
@@ -56,7 +56,7 @@ def waits(file: Path, number: int, form: str) -> None:
     dotnetdiag trace report app.nettrace waits
     dotnetdiag trace report app.nettrace waits --format csv > waits.csv
     """
-    lean_numpy()
+    be_lean()
     from dotnetdiag.recipes.questions import waits as ask
 
     answer("waits", file, form, ask, people=lambda made: show(made, "wait", number))

@@ -12,7 +12,7 @@ one touches stays in the cache for the next.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, strlen
+from libc.string cimport memcmp, memcpy, strlen
 
 from dotnetdiag.wire.prefetch cimport prefetch
 
@@ -633,6 +633,10 @@ def same(const uint32_t[::1] ids):
     return differ == 0
 
 
+cdef inline bint is_inside(int64_t start, int64_t size, int64_t room) noexcept nogil:
+    return 0 <= start <= room and 0 <= size <= room - start
+
+
 def bucket(
     const uint32_t[::1] ids,
     const int64_t[::1] offsets,
@@ -672,6 +676,51 @@ def bucket(
     return sound
 
 
+def group(const uint32_t[::1] ids, int64_t[::1] counts, int64_t[::1] rows):
+    """The rows of each id, ascending, one id behind another. ``counts`` and what is returned are as those of :func:`bucket`."""
+    cdef int64_t r, k, at = 0, count, n = counts.shape[0], number_of_rows = ids.shape[0]
+    cdef bint sound = number_of_rows == rows.shape[0]
+    cdef uint32_t number
+    with nogil:
+        for r in range(number_of_rows if sound else 0):
+            number = ids[r]
+            if number >= n:
+                sound = False
+                break
+            counts[number] += 1
+        if sound:
+            for k in range(n):
+                count = counts[k]
+                counts[k] = at
+                at += count
+            for r in range(number_of_rows):
+                number = ids[r]
+                at = counts[number] if number < n else number_of_rows
+                if at >= number_of_rows:
+                    sound = False
+                    break
+                counts[number] = at + 1
+                rows[at] = r
+    return sound
+
+
+def begins_with(
+    const uint8_t[::1] data, const int64_t[::1] offsets, const int64_t[::1] lengths, const uint8_t[::1] front, uint8_t[::1] out
+):
+    """Which spans begin with these bytes."""
+    cdef int64_t r, size = front.shape[0]
+    if not offsets.shape[0] == lengths.shape[0] == out.shape[0]:
+        raise ValueError("arrays that differ in length")
+    with nogil:
+        for r in range(offsets.shape[0]):
+            out[r] = (
+                size > 0
+                and lengths[r] >= size
+                and is_inside(offsets[r], size, data.shape[0])
+                and memcmp(&data[offsets[r]], &front[0], size) == 0
+            )
+
+
 def add_up(const int64_t[::1] lengths, int shift, int64_t[::1] offsets):
     """Where things of these lengths, halved ``shift`` times, stand one behind another."""
     cdef int64_t r, at = 0
@@ -682,10 +731,6 @@ def add_up(const int64_t[::1] lengths, int shift, int64_t[::1] offsets):
             offsets[r] = at
             at += lengths[r] >> shift
         offsets[lengths.shape[0]] = at
-
-
-cdef inline bint is_inside(int64_t start, int64_t size, int64_t room) noexcept nogil:
-    return 0 <= start <= room and 0 <= size <= room - start
 
 
 def copy(const uint8_t[::1] data, const int64_t[::1] starts, const int64_t[::1] offsets, uint8_t[::1] out):

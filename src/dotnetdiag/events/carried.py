@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.events import well_known
+from dotnetdiag.events import kernels, well_known
 from dotnetdiag.events.titles import is_carrier
 from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata
 
@@ -109,9 +109,7 @@ def _by_name(buffer: Array, offsets: Array, lengths: Array) -> Iterator[tuple[st
         name = _name_in(buffer[first : first + min(int(lengths[left[0]]), _NAME_BYTES)].tobytes())
         if name is None:
             break
-        front = np.frombuffer(f"{name}\0".encode("utf-16-le"), np.uint8)
-        alike = lengths[left] >= len(front)
-        alike[alike] = (buffer[offsets[left[alike]][:, None] + np.arange(len(front))] == front).all(axis=1)
+        alike = kernels.begins_with(buffer, offsets[left], lengths[left], f"{name}\0".encode("utf-16-le"))
         yield name, left[alike]
         left = left[~alike]
     for begin, rows in _groups(_begins(buffer, offsets[left], lengths[left])) if len(left) else ():

@@ -53,7 +53,7 @@ def _whole(text: str) -> int | None:
     return int(text, 16 if "x" in text else 10) if _NUMBER.fullmatch(text) else None
 
 
-@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """One provider of the runtime. ``opcodes`` by ``number`` or ``number/task``, as the manifest has them."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -180,9 +181,31 @@ def bucket(ids: Array, offsets: Array, lengths: Array) -> tuple[list[tuple[int, 
 
 def grouped(ids: Array) -> dict[int, Array]:
     """The rows of each id, ascending."""
-    ends, rows, _ = bucket(ids, np.arange(len(ids)), np.zeros(len(ids), np.uint32))
-    begins = [0, *(end for _, end in ends)]
-    return {number: rows[begin:end] for begin, (number, end) in zip(begins, ends, strict=False)}
+    if KERNELS is not None:
+        counts, rows = np.zeros(_IDS, np.int64), np.empty(len(ids), np.int64)
+        if KERNELS.group(ids, counts, rows):
+            numbers = np.flatnonzero(np.diff(counts, prepend=0))
+            return dict(zip(numbers.tolist(), _cut(rows, counts[numbers]), strict=True))
+    order = np.argsort(ids, kind="stable")
+    values = np.unique(ids)
+    return dict(zip(values.tolist(), _cut(order, np.searchsorted(ids[order], values, "right")), strict=True))
+
+
+def _cut(rows: Array, ends: Array) -> list[Array]:
+    begins = [0, *ends.tolist()]
+    return [rows[begin:end] for begin, end in pairwise(begins)]
+
+
+def begins_with(buffer: Array, offsets: Array, lengths: Array, front: bytes) -> Array:
+    """Which spans (of 64-bit offsets and lengths) begin with these bytes."""
+    wanted = np.frombuffer(front, np.uint8)
+    if KERNELS is not None:
+        found = np.zeros(len(offsets), np.uint8)
+        KERNELS.begins_with(buffer, offsets, lengths, wanted, found)
+        return found.view(np.bool_)
+    alike = (lengths >= len(front)) & (offsets >= 0) & (offsets <= len(buffer) - len(front))
+    alike[alike] = (buffer[offsets[alike][:, None] + np.arange(len(front))] == wanted).all(axis=1)
+    return alike
 
 
 def _offsets(lengths: Array, *, shift: int = 0) -> Array:

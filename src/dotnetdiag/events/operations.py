@@ -41,7 +41,7 @@ class State(IntEnum):
     """In a value."""
 
 
-@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
+@dataclass(slots=True, kw_only=True)
 class Operation:
     """One step of a program, over all rows."""
 

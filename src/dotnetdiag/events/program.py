@@ -57,7 +57,7 @@ def _scalar(raw: Array, kind: Kind, valid: Mask | None) -> Scalar:
     return Scalar(raw.view(_DTYPES[kind]), valid, kind)
 
 
-@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)  # quick to import
 class _Node:
     """One value of a program: where its output stands, and what stands in it."""
 
@@ -71,7 +71,7 @@ class _Node:
     body: tuple[int, int] = (0, 0)
 
 
-@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)  # quick to import
 class Program:
     """What :func:`build` made. ``complete`` says that it runs to the end of the fields; ``locations`` that it has
     such.
@@ -111,7 +111,7 @@ class NoRoom(Exception):
         self.costs, self.left = costs, left
 
 
-@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)  # quick to import
 class Decoded:
     """Columns by name (made unique), and per row where decoding ended and how."""
 

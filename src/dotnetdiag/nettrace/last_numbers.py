@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
-@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LastNumbers:
     """The number of the last event that each capture thread attempted, of threads that live and of those that have ended."""
 

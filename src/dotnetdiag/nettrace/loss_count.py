@@ -63,7 +63,7 @@ _LIVE, _ENDED = 1, 2
 _NEW_BLOCK = array("q", bytes(8 * _LOST))
 
 
-@dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LossCount:
     """``complete``: nothing was damaged and the end marker was there. ``lost``: events by the runtime's own count; None in
     NetPerf, which has no numbers.

@@ -27,7 +27,10 @@ def windows_as_met(trace: Trace, wants: Callable[[EventSchema], bool], *, size: 
     is_empty = True
     for headers in raw.source.windows_once(types.ids, size=size):
         is_empty = False
-        yield types.table(headers)
+        window = types.table(headers)
+        del headers  # who takes the window lets go of it before the next is made
+        yield window
+        del window
     let_go_of_idle()  # 60 MB
     if is_empty:
         yield types.table(HeaderColumns.allocate(0))

@@ -300,13 +300,18 @@ class Source:
             yield from self._selected(wanted, None, size)
             return
         held: list[HeaderColumns] = []
-        rows = 0
+        rows = left = 0
         for window in _in_time_order(self.batches(), wanted, None, self.in_file_order, size=size, later=True):
             if held and rows + len(window) > size:
-                yield HeaderColumns.joined(held)
-                held, rows = [], 0
+                made, held, rows = HeaderColumns.joined(held), [], 0
+                yield made
+                del made
+                here = int(window.column("payload_offset").min())
+                self._let_go(left, here)  # again: who took the window has read its payloads
+                left = max(left, here)
             held.append(window)
             rows += len(window)
+            del window
         if held:
             yield HeaderColumns.joined(held)
 
