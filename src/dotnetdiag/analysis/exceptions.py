@@ -17,7 +17,7 @@ import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, number, texts
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
+from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.leaves import with_leaves
@@ -110,7 +110,7 @@ class ExceptionsFold:
             number: KeptEvents(having(number)) for number in (CATCH_OVER, FINALLY, FINALLY_OVER, FILTER_OVER)
         }
         self._others[FILTER] = KeptEvents(having(FILTER), names=("MethodName",), texts=self._methods)
-        self._losses: Losses | None = None
+        self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Throws, catches, blocks of finally and filters; and what names the threads of the pool."""
@@ -122,7 +122,7 @@ class ExceptionsFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._losses = window.trace.losses
+        self._losses.of(window)
         self._thrown.feed(window)
         self._caught.feed(window)
         for one in self._others.values():
@@ -153,7 +153,7 @@ class ExceptionsFold:
             messages=self._messages.names,
             methods=[_as_elsewhere(one) for one in self._methods.names],
             profile=with_leaves(made.profile, thrown["ExceptionType"][made.row], self._types.names),
-            losses=made.losses,
+            losses=self._losses.told,
             seconds=in_seconds(self._seconds),
         )
 

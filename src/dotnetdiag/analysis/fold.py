@@ -8,16 +8,21 @@ A fold keeps what it needs of a window, and not the window. Several share one pa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from dotnetdiag.events import EventSchema
+from dotnetdiag.table import Losses
+from dotnetdiag.table.losses import NONE as NO_LOSSES
 from dotnetdiag.trace.fields import FieldSource, join_fields
 from dotnetdiag.trace.met import windows_as_met
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 R = TypeVar("R", covariant=True)
@@ -72,6 +77,24 @@ def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]:
             one.feed(window)
         del window  # while the next is made
     return tuple(one.result() for one in folds)
+
+
+class LossesToTell:
+    """What the recording or session lacks whose windows a fold takes: told with its result. Before all windows were fed a recording would be read
+    once more to find it out, and a session has not lost yet what it will.
+    """
+
+    def __init__(self) -> None:
+        self._trace: Context | None = None
+
+    def of(self, window: EventTable) -> None:
+        """Take note of a window."""
+        self._trace = window.trace
+
+    @property
+    def told(self) -> Losses:
+        """They; none where there was no window."""
+        return NO_LOSSES if self._trace is None else self._trace.losses
 
 
 class OfTypes:

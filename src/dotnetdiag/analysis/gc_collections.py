@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.distinct import rows_with
-from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
+from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_events import (
     BACKGROUND_PHASES,
     GENERATIONS,
@@ -32,9 +32,6 @@ from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
-
-if TYPE_CHECKING:
-    from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -110,7 +107,7 @@ class GcFold:
     def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         self._events = GcEvents()
-        self._trace: Context | None = None
+        self._losses = LossesToTell()
         self._words: dict[str, Callable[[int], str] | None] = {"Reason": None, "Type": None}
 
     def wants(self, schema: EventSchema) -> bool:
@@ -119,7 +116,7 @@ class GcFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._trace = window.trace
+        self._losses.of(window)
         self._words = {name: known or words_of(window, having(START), name) for name, known in self._words.items()}
         self._events.feed(window)
 
@@ -129,7 +126,7 @@ class GcFold:
         columns = _columns(by_process, self._words)
         columns["induced_by"], induced = self._induced(by_process)
         notes = self._notes(columns["induced_by"]) if by_process else (NO_EVENTS,)
-        losses = None if self._trace is None else self._trace.losses
+        losses = self._losses.told
         return GcReport(
             collections=answer_table("collections", columns, notes, losses),
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),

@@ -14,7 +14,7 @@ import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, named
@@ -24,8 +24,7 @@ from dotnetdiag.analysis.report import Report
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.table import Losses, Table
-from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.table import Table
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -108,7 +107,7 @@ class JitFold:
         self._entries = KeptEvents(having(ENTRY), ("MethodID", "EntryPoint"))
         self._in_background = [KeptEvents(named(name)) for name in _BACKGROUND]
         self._inlining = InliningEvents()
-        self._losses: Losses = NO_LOSSES
+        self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Begins and ends of compilations, and of the work in the background; what was inlined; looks for code that was compiled ahead."""
@@ -118,7 +117,7 @@ class JitFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._losses = window.trace.losses
+        self._losses.of(window)
         for kept in (self._starts, self._ends, self._entries, *self._in_background):
             kept.feed(window)
         self._inlining.feed(window)
@@ -193,7 +192,7 @@ class JitFold:
         )
 
     def _table(self, title: str, columns: Mapping[str, Column], notes: tuple[str, ...]) -> Table:
-        return answer_table(title, columns, notes, self._losses)
+        return answer_table(title, columns, notes, self._losses.told)
 
     def _methods(self, starts: Kept) -> Coded:
         """``Namespace.Type.Method(parameters)``, as TraceEvent writes them: one text for each method."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.intervals import covered_ms
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, words_of
@@ -26,8 +26,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.table import Losses, Table
-from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.table import Table
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -98,7 +97,7 @@ class LoaderFold:
         self._types = KeptEvents(having(TYPE), ("TypeLoadStartID",))
         self._typed = KeptEvents(having(TYPED), ("TypeLoadStartID", "LoadLevel"), names=("TypeName",), texts=Texts())
         self._stage: Callable[[int], str] = str
-        self._losses: Losses = NO_LOSSES
+        self._losses = LossesToTell()
 
     @property
     def _plain(self) -> tuple[KeptEvents, ...]:
@@ -110,7 +109,7 @@ class LoaderFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._losses = window.trace.losses
+        self._losses.of(window)
         self._stage = words_of(window, having(ATTEMPT), "Stage") or self._stage
         self._binds.feed(window)
         for one in self._plain:
@@ -202,4 +201,4 @@ class LoaderFold:
         return texts(self._texts.names, which)
 
     def _table(self, title: str, columns: Mapping[str, Column]) -> Table:
-        return answer_table(title, columns, self._notes, self._losses)
+        return answer_table(title, columns, self._notes, self._losses.told)

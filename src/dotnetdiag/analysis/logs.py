@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER
@@ -23,8 +23,7 @@ from dotnetdiag.analysis.request_spans import RequestSpans, SpanEvents
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.table import Losses, Table
-from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.table import Table
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -78,7 +77,7 @@ class LogsFold:
             for event in (FORMATTED, AS_JSON)
         }
         self._spans = [SpanEvents(kind) for kind in KINDS]
-        self._losses: Losses = NO_LOSSES
+        self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Messages, and begins and ends of requests."""
@@ -86,7 +85,7 @@ class LogsFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._losses = window.trace.losses
+        self._losses.of(window)
         for keeper in self._kept.values():
             keeper.feed(window)
         for one in self._spans:
@@ -104,7 +103,7 @@ class LogsFold:
         found = groups([kept["LoggerName"], kept["EventId"], level], np.ones(len(kept)))
         shown = ("level", "logger", "event_id", "event")
         return LogReport(
-            messages=answer_table("messages", columns, notes, self._losses),
+            messages=answer_table("messages", columns, notes, self._losses.told),
             by_event=answer_table(
                 "messages by event",
                 {
@@ -113,7 +112,7 @@ class LogsFold:
                     "example": columns["message"].take(found.first),
                 },
                 notes,
-                self._losses,
+                self._losses.told,
             ),
             totals=LogTotals(
                 count=len(kept),

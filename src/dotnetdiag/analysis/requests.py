@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.answers import answer_table, mask, number, whole
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import KeptEvents
 from dotnetdiag.analysis.report import Report
@@ -101,7 +101,7 @@ class RequestsFold:
         )
         self._statuses: list[Array] = []
         self._can_begin = False
-        self._losses: Losses | None = None
+        self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Begins and ends, and what costs something meanwhile."""
@@ -114,7 +114,7 @@ class RequestsFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._losses = window.trace.losses
+        self._losses.of(window)
         if (
             not self._can_begin
         ):  # what costs something counts within requests: a million ticks of a recording without any took 110 MB
@@ -153,7 +153,7 @@ class RequestsFold:
         queued = np.full(len(spans.rows), np.nan)
         of = spans.of_activity(queue.pid, queue["activity"], queue.ms)
         queued[of[of >= 0]] = queue["timeOnQueueMilliseconds"][of >= 0]
-        return _report(spans, status, queued, self._costs.spent(spans, messages), self._losses)
+        return _report(spans, status, queued, self._costs.spent(spans, messages), self._losses.told)
 
 
 def _report(

@@ -18,7 +18,7 @@ import numpy as np
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionsFold
-from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
+from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having
@@ -29,8 +29,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
-from dotnetdiag.table import Losses, Table
-from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -105,7 +104,7 @@ class StartupFold:
         self._jitted = KeptEvents(having(JITTED), ("ModuleID",))
         self._loader, self._jit, self._gc = LoaderFold(), JitFold(), GcFold()
         self._exceptions, self._cpu = ExceptionsFold(), CpuFold()
-        self._losses: Losses = NO_LOSSES
+        self._losses = LossesToTell()
 
     @property
     def _parts(self) -> tuple[Any, ...]:
@@ -118,7 +117,7 @@ class StartupFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window; what comes behind the time that is looked at is passed over, but for methods' names."""
-        self._losses = window.trace.losses
+        self._losses.of(window)
         for one in self._parts:
             one.feed(window)
 
@@ -183,7 +182,7 @@ class StartupFold:
         }
         ran = float(np.nansum(columns["cpu_ms"].values)) if running is not None else None  # type: ignore[union-attr]
         return StartupReport(
-            phases=answer_table("phases of the start", columns, notes, self._losses),
+            phases=answer_table("phases of the start", columns, notes, self._losses.told),
             longest=self._longest(binds, methods, collections, notes),
             profile=profile,
             totals=StartupTotals(
@@ -242,7 +241,7 @@ class StartupFold:
             "start_ms": number(np.array(starts, np.float64)),
             "duration_ms": number(np.array(took_ms, np.float64)),
         }
-        return answer_table("what took longest", columns, notes, self._losses)
+        return answer_table("what took longest", columns, notes, self._losses.told)
 
 
 def _pids(rows: Table) -> Array:

@@ -16,7 +16,7 @@ from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
@@ -24,8 +24,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
-from dotnetdiag.table import Losses, Table
-from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.table import Table
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -81,7 +80,7 @@ class ThreadsFold:
         self._ended = KeptEvents(having(TERMINATED), ("ManagedThreadID",))
         self._cpu, self._contention, self._waits = CpuFold(), ContentionFold(), WaitsFold()
         self._allocations, self._exceptions = AllocationsFold(), ExceptionsFold()
-        self._losses: Losses = NO_LOSSES
+        self._losses = LossesToTell()
 
     @property
     def _parts(self) -> tuple[Any, ...]:
@@ -95,7 +94,7 @@ class ThreadsFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._losses = window.trace.losses
+        self._losses.of(window)
         for one in self._parts:
             one.feed(window)
 
@@ -131,7 +130,7 @@ class ThreadsFold:
             values = np.array([of.get(key, 0.0) for key in keys])
             columns[name] = number(values, known) if name.endswith("_ms") else whole(values, known)
         return ThreadReport(
-            threads=answer_table("threads", columns, notes, self._losses),
+            threads=answer_table("threads", columns, notes, self._losses.told),
             totals=ThreadTotals(
                 count=len(keys),
                 created=sum(not np.isnan(one.created_ms) for one in lives.values()),

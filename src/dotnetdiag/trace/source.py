@@ -361,8 +361,12 @@ class Source:
 
     def collect(self, wanted: Wanted | None = None, ticks: tuple[int, int] | None = None) -> HeaderColumns:
         """All rows of a selection in time order."""
-        if self._noted is not None and wanted is not None and ticks is None and np.array_equal(self._noted[0], wanted):
-            return self._noted[1]
+        if self._noted is not None and wanted is not None and ticks is None:
+            noted, headers = self._noted
+            if np.array_equal(noted, wanted):
+                return headers
+            if np.isin(wanted, noted).all():
+                return headers[lookup(wanted, headers.metadata_id)]
         return HeaderColumns.concatenate(list(self.windows(wanted, ticks)))
 
     def first_payloads(self, metadata_id: int, among: Iterable[int] = ()) -> Payloads:
