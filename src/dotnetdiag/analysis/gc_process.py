@@ -129,12 +129,14 @@ class ProcessCollections:
 
     def _history(self, stops: Kept, started: Array, per_heap: Kept, overall: Kept) -> None:
         generations, values = len(GENERATIONS), len(PER_GENERATION)
-        self.generations = np.zeros((self.count, generations, values))
+        self.generations = np.zeros((values, self.count, generations)).transpose(1, 2, 0)  # a field's side by side
         self.has_generations = np.zeros(self.count, np.bool_)
         rows = _owners(self.starts, self.is_background, stops, started, per_heap)
         known = (rows >= 0) & ~np.isnan(per_heap[VALUES]).any(axis=(1, 2))
         own, told = rows[known], per_heap[VALUES] if known.all() else per_heap[VALUES][known]
-        if (own[1:] > own[:-1]).all():  # as nearly always: one row for each
+        if len(own) == self.count and (own == np.arange(self.count)).all():  # as nearly always: one row for each
+            self.generations = told.copy("K")
+        elif (own[1:] > own[:-1]).all():
             self.generations[own] = told
         else:
             np.add.at(self.generations, own, told)

@@ -211,6 +211,11 @@ def number_of(column: Column | None, count: int) -> Array:
     return values if plain.valid is None else np.where(plain.valid, values, NONE)
 
 
+def _empty(shape: tuple[int, int, int]) -> Array:
+    """Room for values that are asked for one field after the other: those of a field stand side by side."""
+    return np.empty((shape[2], *shape[:2])).transpose(1, 2, 0)
+
+
 def _listed(events: EventTable, name: str, wanted: ListField) -> Array:
     shape = len(events), wanted.most, len(wanted.names)
     column = events.get(f"payload.{name}")
@@ -219,11 +224,11 @@ def _listed(events: EventTable, name: str, wanted: ListField) -> Array:
     lengths = np.diff(column.offsets)
     fields = [column.child.fields.get(one) for one in wanted.names]
     if column.valid is None and (lengths == wanted.most).all():  # as nearly always
-        all_of = slice(column.offsets[0], column.offsets[-1])
-        given = [one.values[all_of] if isinstance(one, Scalar) else np.zeros(1) for one in fields]
-        return np.stack(
-            [np.broadcast_to(one, shape[0] * shape[1]) for one in given], axis=-1, dtype=np.float64
-        ).reshape(shape)
+        made = _empty(shape)
+        for at, field in enumerate(fields):
+            given = field.values[column.offsets[0] : column.offsets[-1]] if isinstance(field, Scalar) else np.zeros(1)
+            made[:, :, at] = given.reshape(-1, wanted.most) if len(given) > 1 else given
+        return made
     made = np.zeros(shape)
     if column.valid is not None:
         made[~column.valid] = np.nan
