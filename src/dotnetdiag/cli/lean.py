@@ -1,4 +1,4 @@
-"""What verbs that only read files do before numpy is loaded."""
+"""What verbs that only read files do before anything large is loaded."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import LazyLoader
 from types import ModuleType
 
 _OBJECTS = 100_000
 _DOCUMENTATION = frozenset({"numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"})
 
 
-def be_lean() -> None:
-    """No threads for linear algebra, of which there is none here: they spin for a while when they are born, which was
-    100 of the 500 ms of processor time of a report. Not for verbs that start programs, which would inherit it.
-
-    Of 150 ms of a short report 8 were Python's collector, which looks for garbage after :data:`_OBJECTS` more objects now and not after 700, for what
-    is loaded and made here stays; and 6 were numpy's texts for ``help``, which are loaded when somebody asks for them, and nobody does.
+def collect_seldom() -> None:
+    """Python's collector looks for garbage after :data:`_OBJECTS` more objects, and not after 700: what is loaded and made here stays, and to look at
+    it again and again was 8 of 150 ms of a short report.
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(_OBJECTS)
+
+
+def be_lean() -> None:
+    """For verbs that load numpy. No threads for linear algebra, of which there is none here: they spin for a while when they are born, which was
+    100 of the 500 ms of processor time of a report. Not for verbs that start programs, which would inherit it. And of 150 ms of a short report 6 were
+    numpy's texts for ``help``, which are loaded when somebody asks for them, and nobody does.
+    """
+    collect_seldom()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if _Postponing not in sys.meta_path:
         sys.meta_path.insert(0, _Postponing)
 
@@ -37,5 +41,7 @@ class _Postponing:
             return None
         found = PathFinder.find_spec(name, path, target)
         if found is not None and found.loader is not None:
+            from importlib.util import LazyLoader
+
             found.loader = LazyLoader(found.loader)
         return found

@@ -56,6 +56,9 @@ def _report_trace(words: list[str]) -> bool:
 
 def _report_heap(path: str, *, as_json: bool) -> bool:
     """False for a file that is not read by its records alone."""
+    from dotnetdiag.cli.lean import collect_seldom
+
+    collect_seldom()
     from dotnetdiag.recipes.heap_files import read_totals
 
     totals = read_totals(path)
