@@ -64,16 +64,18 @@ class Fold(Protocol[R]):
 
 
 @overload
-def fold(trace: Trace, one: Fold[A], /) -> tuple[A]: ...
+def fold(trace: Trace, one: Fold[A], /, *, rows: int = ...) -> tuple[A]: ...
 @overload
 def fold(trace: Trace, one: Fold[A], two: Fold[B], /) -> tuple[A, B]: ...
 @overload
 def fold(trace: Trace, one: Fold[A], two: Fold[B], three: Fold[C], /) -> tuple[A, B, C]: ...
 @overload
 def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]: ...
-def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]:
-    """The results of several folds, in their order, in one pass over the events of a trace. Raises what the folds raise."""
-    for window in windows_as_met(trace, lambda schema: any(one.wants(schema) for one in folds), size=FOLDED_ROWS):
+def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS) -> tuple[Any, ...]:
+    """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows``. Raises what the folds
+    raise.
+    """
+    for window in windows_as_met(trace, lambda schema: any(one.wants(schema) for one in folds), size=rows):
         for one in folds:
             one.feed(window)
         del window  # while the next is made
