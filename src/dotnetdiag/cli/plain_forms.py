@@ -24,17 +24,14 @@ def run_plain(words: list[str]) -> bool:
 
 def _report_trace(words: list[str]) -> bool:
     """False for more than one kind of report on one file that is there."""
-    from dotnetdiag.cli.shown import KINDS, show
+    from dotnetdiag.cli.shown import KINDS, OTHERS, show
 
-    as_json = words[2:] == ["--json"]
-    kind, path = (words[0], words[1]) if words and words[0] in KINDS else ([*words[1::-1], "", ""])[:2]
-    if (
-        len(words) != 2 + as_json
-        or kind not in KINDS
-        or path in KINDS
-        or path.startswith("-")
-        or not os.path.isfile(path)
-    ):
+    as_json = words[-1:] == ["--json"]
+    words = words[: len(words) - as_json]
+    if len(words) != 2:
+        return False
+    kind, path = words if words[0] in KINDS else words[::-1]
+    if kind not in KINDS or path in {*KINDS, *OTHERS} or path.startswith("-") or not os.path.isfile(path):
         return False
     from dotnetdiag.cli.lean import be_lean
 

@@ -20,6 +20,8 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "threads": ("shown_threads", ()),
     "waits": ("shown_waits", ("wait",)),
 }
+OTHERS = frozenset({"topN", "advice", "startup", "all", "spans"})
+"""Kinds of report with more to say than so many rows."""
 
 
 def show(kind: str, made: Any, number: int | None = None) -> None:
