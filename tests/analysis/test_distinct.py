@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from dotnetdiag.analysis.distinct import rows_with
+from dotnetdiag.analysis import distinct
+from dotnetdiag.analysis.distinct import combined, distinct_texts, rows_with
 from dotnetdiag.events.columns import Coded, Text
 
 
@@ -29,3 +31,16 @@ def test_rows_with_a_text_that_is_wanted() -> None:
     ]
     assert asked == ["a", "b"]
     assert rows_with(Text.from_pylist([]), wanted).tolist() == []
+
+
+@pytest.mark.parametrize("few", [0, 1 << 20])
+def test_what_is_alike_is_told_in_the_order_in_which_it_comes(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distinct, "FEW_ROWS", few)
+    monkeypatch.setattr(distinct, "FEW_TEXTS", few)
+    column = Text.from_pylist(["zz", "b", "", "a", "zz", "b", "yy"])
+    texts, which = distinct_texts(column)
+    assert texts == ["zz", "b", "", "a", "yy"]
+    assert which.tolist() == [0, 1, 2, 3, 0, 1, 4]
+    first, kinds = combined([np.array([5, 1, 5, 0, 1]), np.array([9, 9, 9, 2, 9])], 5)
+    assert first.tolist() == [0, 1, 3]
+    assert kinds.tolist() == [0, 1, 0, 2, 1]

@@ -25,13 +25,20 @@ from tests.syntax import syntax_of
 
 import dotnetdiag as dd
 from dotnetdiag import analysis
+from dotnetdiag.analysis.allocations import AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold, Marks, cpu
+from dotnetdiag.analysis.exceptions import ExceptionsFold
 from dotnetdiag.analysis.fold import Fold, fold
+from dotnetdiag.analysis.gc_collections import GcFold
+from dotnetdiag.analysis.jit import JitFold
+from dotnetdiag.analysis.logs import LogsFold
 from dotnetdiag.analysis.profile import COLUMNS, Profile
 from dotnetdiag.analysis.stacks import StacksFold, stacks
+from dotnetdiag.analysis.thread_pool import ThreadPoolFold
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.events import EventSchema
 from dotnetdiag.nettrace import EventBatch
+from dotnetdiag.table import Table
 from dotnetdiag.trace.source import Source
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -83,6 +90,28 @@ def test_all_windows_of_a_recording_give_what_those_of_the_wanted_types_do(name:
         counted.feed(window)
     assert_same(sampled.result(), cpu(Trace(data_of(name), name=name), marks=Marks.EVENTS))
     assert_same(counted.result(), stacks(Trace(data_of(name), name=name)))
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_a_report_does_not_depend_on_the_size_of_windows(name: str) -> None:
+    """Nor does the order of rows that come to the same."""
+    found = [
+        [
+            {key: value.to_pylist() if isinstance(value, Table) else value for key, value in made.document().items()}
+            for made in fold(
+                Trace(data_of(name), name=name),
+                GcFold(),
+                JitFold(),
+                AllocationsFold(),
+                LogsFold(),
+                ExceptionsFold(),
+                ThreadPoolFold(),
+                rows=rows,
+            )
+        ]
+        for rows in (500, 1 << 16)
+    ]
+    assert found[0] == found[1]
 
 
 def test_several_folds_share_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from tests.analysis.traces import PROCESS, Seen, traced
+from tests.analysis.traces import PROCESS, Seen, allocation_tick, traced
 from tests.nettrace.recordings import data_of
 from tests.trace.made import RUNTIME
 
-from dotnetdiag.analysis.gc_collections import NO_NAMES, GcReport, gc
+from dotnetdiag.analysis.gc_collections import NO_NAMES, GcFold, GcReport, gc
 from dotnetdiag.analysis.gc_events import GENERATIONS, PRIVATE
 from dotnetdiag.analysis.stacked import NO_STACKS
+from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 COMPACTING = 1 << 1
@@ -61,6 +63,39 @@ def test_a_phase_that_took_less_than_nothing_is_not_known(
     assert (row["pid"], row["pause_ms"]) == (PROCESS, pytest.approx(1.0))
     for name, value in zip(PHASES, expected, strict=True):
         assert row[name] == (None if value is None else pytest.approx(value)), name
+
+
+def tick(ms: float, size: int) -> Seen:
+    return replace(allocation_tick(ms, "T", size, 24), thread=2)
+
+
+def started(ms: float, count: int) -> list[Seen]:
+    return [
+        event(ms, 1, 2, struct.pack("<IIIIHQ", count, 0, 0, 0, 0, 0)),
+        event(ms + 0.1, 2, 1, struct.pack("<IIH", count, 0, 0)),
+    ]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_a_tick_at_the_time_of_a_start_counts_by_its_place(rows: int) -> None:
+    seen = [tick(1, 10), *started(2, 1), tick(2, 200), tick(3, 3000), *started(4, 2), tick(5, 9)]
+    asked = GcFold()
+    for window in traced(*seen).windows(asked.wants):
+        for first in range(0, len(window), rows):
+            asked.feed(window.slice(first, first + rows))
+    amounts = asked.result().collections.values("allocated_bytes")
+    names = [one.name for one in traced(*seen).events() if one.ms == 2]
+    assert amounts[0] == (10 if names.index("GC/Start") < names.index("GC/AllocationTick") else 210)
+
+
+def test_ticks_that_are_older_than_a_point_before_them_count_where_they_stand() -> None:
+    """As in a damaged file: windows go on over sequence points."""
+    asked = GcFold()
+    together = traced(*started(3, 1), tick(3.5, 40), *started(4, 2), tick(5, 50), tick(9, 60))
+    (window,) = together.windows(asked.wants)
+    as_written = np.array([6, 0, 1, 2, 3, 4, 5])  # in time the tick at 9 is the last
+    asked.feed(EventTable(window.trace, window.schemas, window.headers[as_written]))
+    assert asked.result().collections.values("allocated_bytes")[0] == 60
 
 
 def in_background(ms: float, count: int, *phases: tuple[int, float, int]) -> list[Seen]:

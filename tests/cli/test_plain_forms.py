@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,8 @@ def test_a_report_is_that_of_the_long_way(kind: str, file: Path, capfd: pytest.C
         ("gc", "-"),
         ("gc", "x", "--csv"),
         ("x", "gc", "--json", "--json"),
+        ("gc", "./x"),
+        ("gc", "unread"),
         ("x", "y"),
         ("x", "topN"),
         ("topN", "gc"),
@@ -60,6 +63,8 @@ def test_everything_else_goes_the_long_way(
     monkeypatch.chdir(tmp_path)
     for name in ("x", "y", "gc", "topN", "spans"):
         (tmp_path / name).write_bytes(b"")
+    (tmp_path / "unread").symlink_to("nowhere" if os.geteuid() == 0 else "x")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != "unread" and (tmp_path / path).exists())
     assert not run_plain(["trace", "report", *words])
 
 

@@ -166,6 +166,19 @@ def test_a_pass_within_another_that_is_left_does_not_count(monkeypatch: pytest.M
     assert made.passed().lost.total == 3
 
 
+def test_a_pass_that_ends_while_another_has_begun_has_found_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when two threads ask one trace: each finds out by itself."""
+    monkeypatch.setattr(source, "KEEP_BYTES", 0)
+    made = Source(SMALL["nettrace 5"])
+    first = made.batches()
+    next(first)
+    other = made.batches()
+    next(other)
+    assert [*first]
+    assert made.passed().lost.total == 3
+    assert made.passed().complete
+
+
 def unsettled(blocks: int, events: int) -> bytes:
     """Events of two bytes at one time: nothing says that no older one can follow."""
     first = bytes([0xC7]) + b"".join(map(by_hand.varuint, (1, 0, 1, 0, 1, 1, 0)))

@@ -233,7 +233,7 @@ class _Answer:
         )
 
     def _grouped(self, title: str, names: Sequence[str], keys: Sequence[Array], rows: Array | None = None) -> Table:
-        found = groups(keys, self._kept["bytes"], rows)
+        found = groups(keys, self._kept["bytes"], rows, counts=self._kept["count"])
         shown = {name: self._named(name, found) for name in names}
         objects = np.bincount(
             found.which[found.which >= 0], self._kept["objects"][found.which >= 0], minlength=len(found)

@@ -21,25 +21,38 @@ FEW_TEXTS = 4096
 
 
 def distinct_texts(column: Text) -> tuple[list[str], Array]:
-    """The different texts of a column, and which of them each row has. Nothing is made of a row: those of one length are sorted together."""
+    """The different texts of a column in the order in which they come, and which of them each row has. Nothing is made of a row: those of one
+    length are sorted together.
+    """
     if len(column) <= FEW_TEXTS:
         known, which = numbered(column.to_pylist())
         return [text or "" for text in known], which
     offsets, data = column.offsets, column.data
     lengths = np.diff(offsets)
     texts: list[str] = []
-    which = np.zeros(len(column), np.int64)
+    which, begins = np.zeros(len(column), np.int64), list[Array]()
     for length in distinct(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         if not length:
             which[rows] = len(texts)
             texts.append("")
+            begins.append(rows[:1])
             continue
         raw = kernels.gather(data, offsets[rows], lengths[rows])[1].view(f"V{length}")
-        found, codes = np.unique(raw, return_inverse=True)
+        found, first, codes = np.unique(raw, return_index=True, return_inverse=True)
         which[rows] = codes.ravel() + len(texts)
         texts += [one.tobytes().decode("utf-8", "surrogatepass") for one in found]
-    return texts, which
+        begins.append(rows[first])
+    order, rank = _by_first(np.concatenate(begins))
+    return [texts[at] for at in order.tolist()], rank[which]
+
+
+def _by_first(begins: Array) -> tuple[Array, Array]:
+    """Things in the order of their first rows, and the place of each there: so it is told however many rows come at once."""
+    order = np.argsort(begins)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return order, rank
 
 
 def rows_with(column: Column, wanted: Callable[[str], bool]) -> Array:
@@ -52,7 +65,7 @@ def rows_with(column: Column, wanted: Callable[[str], bool]) -> Array:
 
 
 def combined(codes: Sequence[Array], rows: int) -> tuple[Array, Array]:
-    """Rows with the same codes in all columns together: the first row of each kind, and which kind each row is of."""
+    """Rows with the same codes in all columns together: the first row of each kind, ascending, and which kind each row is of."""
     if rows <= FEW_ROWS:
         kinds, which = numbered(list(zip(*(column.tolist() for column in codes), strict=True)))
         return np.array([which.tolist().index(number) for number in range(len(kinds))], np.int64), which
@@ -60,7 +73,9 @@ def combined(codes: Sequence[Array], rows: int) -> tuple[Array, Array]:
     for column in codes:
         numbers = np.unique(column, return_inverse=True)[1].ravel()
         which = np.unique(which * (int(numbers.max(initial=0)) + 1) + numbers, return_inverse=True)[1].ravel()
-    return np.unique(which, return_index=True)[1], which
+    begins = np.unique(which, return_index=True)[1]
+    order, rank = _by_first(begins)
+    return begins[order], rank[which]
 
 
 def numbered(values: list[V]) -> tuple[list[V], Array]:

@@ -70,7 +70,7 @@ def fold(trace: Trace, one: Fold[A], two: Fold[B], /) -> tuple[A, B]: ...
 @overload
 def fold(trace: Trace, one: Fold[A], two: Fold[B], three: Fold[C], /) -> tuple[A, B, C]: ...
 @overload
-def fold(trace: Trace, /, *folds: Fold[Any]) -> tuple[Any, ...]: ...
+def fold(trace: Trace, /, *folds: Fold[Any], rows: int = ...) -> tuple[Any, ...]: ...
 def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS) -> tuple[Any, ...]:
     """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows``. Raises what the folds
     raise.
@@ -116,6 +116,11 @@ class OfTypes:
         if len(self._own) in (0, len(window.schemas)):
             return np.full(len(window), bool(self._own), np.bool_)
         return lookup(self._ids, window.headers.metadata_id)
+
+    def rows(self, window: EventTable) -> Array:
+        """Places of these events in the window, ascending."""
+        self._look_at(window.schemas)
+        return np.arange(len(window)) if len(self._own) == len(window.schemas) else window.rows_of_types(self._own)
 
     def of(self, window: EventTable) -> EventTable:
         """The window of these events alone."""

@@ -124,7 +124,7 @@ class GcEvents:
         }
         self.background = {number: KeptEvents(of_source(PRIVATE, number)) for number in _IN_BACKGROUND}
         """Ends and begins of phases, by id."""
-        self._ticks = OfTypes(having(TICK))
+        self._ticks, self._starts = OfTypes(having(TICK)), OfTypes(having(START))
         self.triggered = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",)))
         """Who asked for collections."""
         self._committed = KeptEvents(named(COMMITTED), _COMMITTED)
@@ -136,16 +136,15 @@ class GcEvents:
 
     def feed(self, window: EventTable) -> None:
         """Keep what is needed of it."""
-        starts: Kept | None = None
         for number, keeper in self._kept.items():
             events = keeper.events_of(window)
+            if number == START:
+                self._add_ticks(window, events)
             if len(events):
                 kept = keeper.of(events)
                 if number == PER_HEAP:
                     self._add_heaps(kept)
                 keeper.add(_summed(kept) if number == PER_HEAP else kept)
-                starts = kept if number == START else starts
-        self._add_ticks(self._ticks.of(window), starts)
         self.triggered.feed(window)
         for one in self.background.values():
             one.feed(window)
@@ -169,20 +168,21 @@ class GcEvents:
             if key in self.by_heap or len(self.by_heap) < MOST_HEAPS:
                 self.by_heap[key] = self.by_heap.get(key, 0) + own
 
-    def _add_ticks(self, ticks: EventTable, starts: Kept | None) -> None:
+    def _add_ticks(self, window: EventTable, starts: EventTable) -> None:
+        """By the order of the events: a start and a tick may be of the same time."""
+        ticks = self._ticks.of(window)
+        begun_by = starts.numpy("pid").astype(np.int64)
         if len(ticks):
-            ms, pids, amounts = ticks.numpy("ms"), ticks.numpy("pid"), _amounts(ticks)
+            pids, amounts, rows = ticks.numpy("pid"), _amounts(ticks), self._ticks.rows(window)
+            begun = self._starts.rows(window)
             for pid in distinct(pids).tolist():
                 own = np.flatnonzero(pids == pid)
-                times, sizes = (ms, amounts) if len(own) == len(ms) else (ms[own], amounts[own])
-                begun = np.zeros(0) if starts is None else starts.ms[starts.pid == pid]
-                # events are in the order of time, and collections are few
-                ends = np.searchsorted(times, np.append(begun, np.inf), "right")
+                places, sizes = (rows, amounts) if len(own) == len(rows) else (rows[own], amounts[own])
+                ends = np.append(np.searchsorted(places, begun[begun_by == pid]), len(places))  # collections are few
                 sums = np.diff(np.append(0, np.cumsum(sizes))[ends], prepend=0)
                 for place in np.flatnonzero(sums).tolist():
                     self.ticked[pid, self._started[pid] + place] += int(sums[place])
-        if starts is not None:
-            self._started.update(starts.pid.tolist())
+        self._started.update(begun_by.tolist())
 
     def kept(self, number: int) -> Kept:
         """All events with an id."""

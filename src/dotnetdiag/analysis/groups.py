@@ -62,8 +62,10 @@ class Groups:
         return [at(share) for share in shares]
 
 
-def groups(keys: Sequence[Array], values: Array, rows: Array | None = None) -> Groups:
-    """Rows (a mask, None: all) with equal keys. Values that are NaN count as rows, and add nothing."""
+def groups(keys: Sequence[Array], values: Array, rows: Array | None = None, *, counts: Array | None = None) -> Groups:
+    """Rows (a mask, None: all) with equal keys. Values that are NaN count as rows, and add nothing. ``counts``: of rows that each stand for several,
+    whose number depends on how they came, what they count as.
+    """
     own = np.arange(len(values)) if rows is None else np.flatnonzero(rows)
     codes = np.zeros(len(own), np.int64)
     for column in keys:
@@ -72,7 +74,8 @@ def groups(keys: Sequence[Array], values: Array, rows: Array | None = None) -> G
     number = int(codes.max(initial=-1)) + 1
     first = np.full(number, len(values))
     np.minimum.at(first, codes, own)
-    count, total = np.bincount(codes, minlength=number), np.bincount(codes, plain, minlength=number)
+    count = np.bincount(codes, None if counts is None else counts[own], minlength=number)
+    total = np.bincount(codes, plain, minlength=number)
     most = np.full(number, np.nan)
     np.fmax.at(most, codes, values[own])
     which = np.full(len(values), -1)

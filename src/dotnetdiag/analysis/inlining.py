@@ -61,7 +61,7 @@ class InliningEvents:
         """
         kept = self._failed.all()
         count = kept["count"] if len(kept) else np.zeros(0, np.int64)
-        found = groups([kept[name] for name in (*_NAMES, "FailAlways")], count.astype(np.float64))
+        found = groups([kept[name] for name in (*_NAMES, "FailAlways")], count.astype(np.float64), counts=count)
         rows = kept.of(found.first)
         columns: dict[str, Column] = {
             "reason": self._coded(rows["FailReason"]),

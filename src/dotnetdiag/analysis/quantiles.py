@@ -11,8 +11,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def quantiles(values: Array, shares: Sequence[float]) -> list[float]:
-    """NaN where any value is; empty where there are none. ``numpy.quantile``, to the last bit, loads ``numpy.ma``, which takes 14 ms
-    of a report's 200.
+    """NaN where any value is; empty where there are none. ``numpy.quantile``, which gives the same of fractions of 64 bits to the
+    last bit, loads ``numpy.ma``, which takes 14 ms of a report's 200.
     """
     if not len(values):
         return []

@@ -18,7 +18,7 @@ def run_plain(words: list[str]) -> bool:
         return _report_trace(words[2:])
     if words[:2] == ["gcdump", "report"] and words[3:] in ([], ["--json"]):
         path = words[2] if len(words) > 2 else ""
-        return path.endswith(".gcdump") and os.path.isfile(path) and _report_heap(path, as_json=len(words) > 3)
+        return path.endswith(".gcdump") and _is_plain_file(path) and _report_heap(path, as_json=len(words) > 3)
     return False
 
 
@@ -31,7 +31,7 @@ def _report_trace(words: list[str]) -> bool:
     if len(words) != 2:
         return False
     kind, path = words if words[0] in KINDS else words[::-1]
-    if kind not in KINDS or path in {*KINDS, *OTHERS} or path.startswith("-") or not os.path.isfile(path):
+    if kind not in KINDS or path in {*KINDS, *OTHERS} or path.startswith("-") or not _is_plain_file(path):
         return False
     from dotnetdiag.cli.lean import be_lean
 
@@ -49,6 +49,11 @@ def _report_trace(words: list[str]) -> bool:
         show(kind, made)
     say_losses_of(trace)
     return True
+
+
+def _is_plain_file(path: str) -> bool:
+    """Of a file that cannot be read, or is named in a roundabout way, the long way has its own to say."""
+    return os.path.isfile(path) and os.access(path, os.R_OK) and os.path.normpath(path) == path
 
 
 def _report_heap(path: str, *, as_json: bool) -> bool:

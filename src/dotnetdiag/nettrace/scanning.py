@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -171,14 +172,30 @@ class Scan(Findings):
                 _add(totals, number, events, int(size))
         return totals
 
-    def iter_batches(self, *, executor: Executor | None = None) -> Iterator[EventBatch]:
+    def iter_batches(
+        self, *, executor: Executor | None = None, ended: Callable[[Scan], object] | None = None
+    ) -> Iterator[EventBatch]:
         """The events in pieces of a few megabytes, in file order; payload offsets are absolute in the whole buffer.
 
         Losses are counted on the way. An ``executor`` decodes a few pieces ahead; an iteration that is left cancels
         what it has not begun. The memory of columns that nobody holds any more becomes that of later ones: keep a batch
-        (or any of its columns) and they stay, at the price of new memory for the next.
+        (or any of its columns) and they stay, at the price of new memory for the next. ``ended`` is given the scan as this pass has seen it, when
+        it has come to its end.
         """
-        return self._batches(self._index(stacks=True), checked(executor), None)
+        return self._pass(self._index(stacks=True), checked(executor), ended)
+
+    def _pass(
+        self, index: _Index, executor: Executor | None, ended: Callable[[Scan], object] | None
+    ) -> Iterator[EventBatch]:
+        yield from self._batches(index, executor, None)
+        if ended is not None:
+            ended(self._seen(index))
+
+    def _seen(self, index: _Index) -> Scan:
+        """The scan as it is after the pass that began with ``index``, whatever others begin."""
+        made = copy(self)
+        made._latest = index
+        return made
 
     def _batches(self, index: _Index, executor: Executor | None, whole: Whole | None) -> Iterator[EventBatch]:
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
@@ -210,8 +227,8 @@ class Scan(Findings):
                     break
                 piece = decode(step.group, view, 0, lender, remainder)
 
-    def decode(self, *, executor: Executor | None = None) -> Contents:
-        """All header columns; with an executor by its threads, with the same result."""
+    def decode(self, *, executor: Executor | None = None, ended: Callable[[Scan], object] | None = None) -> Contents:
+        """All header columns; with an executor by its threads, with the same result. ``ended`` as for :meth:`iter_batches`."""
         checked(executor)
         index = self._index(stacks=True)
         state, form = index.state, one_form(index.runs)
@@ -225,6 +242,8 @@ class Scan(Findings):
                 parts.append(batch.headers)
         starts += [rows] * (state.segment + 1 - len(starts))
         headers = HeaderColumns.concatenate(parts) if whole is None else whole.headers
+        if ended is not None:
+            ended(self._seen(index))
         return Contents(
             buffer=np.frombuffer(self._view, np.uint8),
             headers=headers,

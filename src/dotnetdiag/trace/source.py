@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -180,12 +179,11 @@ class Source:
     def batches(self) -> Iterator[EventBatch]:
         """All events in file order."""
         self._passes += 1
-        this = self._passes
         left = rows = events = 0
         last = NEVER
         noting, noted, ranks = self._to_note, list[EventBatch](), Ranks()
         self._to_note = None
-        for batch in self.scan.iter_batches(executor=self._executor):
+        for batch in self.scan.iter_batches(executor=self._executor, ended=self._end_pass):
             last = max(last, int(batch.headers.time.max()))
             events += len(batch)
             typed = self._carried.typed_batch(batch)
@@ -203,12 +201,11 @@ class Source:
         self.last_tick, self.events = None if last == NEVER else last, events
         if noting is not None:
             self._noted = noting, self._ordered(noted, ranks)
-        self._end_pass(this)
 
-    def _end_pass(self, this: int) -> None:
-        """Keep what was found: the next pass finds it anew, and may be left. So may one that was begun within this one."""
-        if self._passed is None and this == self._passes:
-            self._passed = copy(self.scan)
+    def _end_pass(self, seen: Scan) -> None:
+        """Keep what was found: the next pass finds it anew, and may be left."""
+        if self._passed is None:
+            self._passed = seen
 
     def payloads(self, wanted: Wanted | None = None) -> Iterator[tuple[int, Payloads]]:
         """(metadata id, where its payloads are) of all events, or of some types; in no order that counts.
@@ -257,9 +254,8 @@ class Source:
     def contents(self) -> Contents:
         """All header columns in file order, kept: for what writes the trace again or reads all of it."""
         if self._contents is None:
-            self._contents = self.scan.decode(executor=self._executor)
             self._passes += 1
-            self._end_pass(self._passes)
+            self._contents = self.scan.decode(executor=self._executor, ended=self._end_pass)
         return self._contents
 
     def windows(

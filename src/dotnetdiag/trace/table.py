@@ -206,12 +206,16 @@ class EventTable(Table):
             self._places[number] = np.flatnonzero(self.headers.metadata_id == number)
         return self._places[number]
 
-    def of_types(self, schemas: Mapping[int, EventSchema], fields: tuple[FieldSource, ...]) -> EventTable:
-        """The events of some of the types, which have these fields. For who asks for one type after the other: all rows are looked at once."""
+    def rows_of_types(self, numbers: Iterable[int]) -> Array:
+        """Places of the events of some types, ascending. For who asks for one type after the other: all rows are looked at once."""
         if self._grouped is None:
             self._grouped = grouped(self.headers.metadata_id)
-        found = [rows for rows in map(self._grouped.get, schemas) if rows is not None]
-        rows = found[0] if len(found) == 1 else np.sort(np.concatenate([_NO_ROWS, *found]))
+        found = [rows for rows in map(self._grouped.get, numbers) if rows is not None]
+        return found[0] if len(found) == 1 else np.sort(np.concatenate([_NO_ROWS, *found]))
+
+    def of_types(self, schemas: Mapping[int, EventSchema], fields: tuple[FieldSource, ...]) -> EventTable:
+        """The events of some of the types, which have these fields."""
+        rows = self.rows_of_types(schemas)
         own = self.headers if len(rows) == len(self) else self.headers.later(rows)
         return EventTable(self.trace, schemas, own, fields=fields)
 
