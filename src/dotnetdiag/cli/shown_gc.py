@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.cli.render import counted, echo, table
-from dotnetdiag.cli.shown_rows import largest
+from dotnetdiag.cli.shown_rows import is_told, largest
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.gc_collections import GcReport
@@ -47,7 +47,7 @@ def show(made: GcReport, number: int) -> None:
     )
     echo()
     several = len(set(made.collections.values("pid"))) > 1
-    background = [name for name in _IN_BACKGROUND if any(value is not None for value in made.collections.values(name))]
+    background = [name for name in _IN_BACKGROUND if is_told(made.collections, name)]
     phases = (*_PHASES, *(name.removesuffix("_ms").replace("_", " ") for name in background))
     shown = ("suspend", *phases, "before MB", "after MB", "promoted MB")
     columns = (*(("process",) if several else ()), "number", "gen", "reason", "type", "start ms", "pause ms", *shown)
