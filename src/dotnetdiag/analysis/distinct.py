@@ -9,7 +9,7 @@ import numpy as np
 
 from dotnetdiag.events import Column, Text, kernels
 from dotnetdiag.events.columns import Coded
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 V = TypeVar("V")
@@ -71,9 +71,10 @@ def combined(codes: Sequence[Array], rows: int) -> tuple[Array, Array]:
         return np.array([which.tolist().index(number) for number in range(len(kinds))], np.int64), which
     which = np.zeros(rows, np.int64)
     for column in codes:
-        numbers = np.unique(column, return_inverse=True)[1].ravel()
-        which = np.unique(which * (int(numbers.max(initial=0)) + 1) + numbers, return_inverse=True)[1].ravel()
-    begins = np.unique(which, return_index=True)[1]
+        numbers = ranked(column)[1]
+        which = ranked(which * (int(numbers.max(initial=0)) + 1) + numbers)[1]
+    begins = np.empty(int(which.max(initial=-1)) + 1, np.int64)
+    begins[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several rows of a kind the first is written last
     order, rank = _by_first(begins)
     return begins[order], rank[which]
 

@@ -283,10 +283,7 @@ class _Answer:
             "start_ms": Scalar(thrown.ms, None, Kind.F8),
             "pid": Scalar(thrown.pid, None, Kind.I8),
             "tid": Scalar(thrown.tid, None, Kind.I8),
-            "type": texts(self.types, thrown["ExceptionType"]),
-            "message": texts(self.messages, thrown["ExceptionMessage"]),
-            "method": self.method,
-            "caught_by": texts(self.methods, self.caught_by),
+            **{name: self._text(name) for name in ("type", "message", "method", "caught_by")},
             "catch_ms": number(self.catch_ms),
             "handled_ms": number(self.handled_ms),
             "finallys": Scalar(self.finallys, None, Kind.I8),
@@ -295,6 +292,13 @@ class _Answer:
             "again": Scalar((flags & _AGAIN > 0).astype(np.int64), None, Kind.I8),
             "nested": Scalar((flags & _NESTED > 0).astype(np.int64), None, Kind.I8),
         }
+
+    def _text(self, name: str) -> Column:
+        if name == "type":
+            return texts(self.types, self.thrown["ExceptionType"])
+        if name == "message":
+            return texts(self.messages, self.thrown["ExceptionMessage"])
+        return self.method if name == "method" else texts(self.methods, self.caught_by)
 
     def _by_type(self, notes: Sequence[str]) -> Table:
         thrown = self.thrown
@@ -330,8 +334,7 @@ class _Answer:
         self, title: str, names: Sequence[str], keys: Sequence[Array], notes: Sequence[str], rows: Array | None = None
     ) -> Table:
         found = groups(keys, np.ones(len(self.thrown)), rows)
-        columns = self._columns(np.zeros(len(self.thrown), np.int64))
-        shown: dict[str, Column] = {name: columns[name].take(found.first) for name in names}
+        shown: dict[str, Column] = {name: self._text(name).take(found.first) for name in names}
         figures = {
             "count": Scalar(found.count, None, Kind.I8),
             "catch_ms": Scalar(found.sums(np.nan_to_num(self.catch_ms)), None, Kind.F8),

@@ -10,6 +10,7 @@ import numpy as np
 
 from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.stack_tree import StackTree
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -20,14 +21,15 @@ def with_leaves(profile: StackProfile, which: Array, names: Sequence[str]) -> St
     rows = np.flatnonzero(which >= 0)
     if not len(rows):
         return profile
-    used, number = np.unique(which[rows], return_inverse=True)
+    used, number = ranked(which[rows])
+    parents, parent = ranked(profile.node[rows])
     first = len(profile.frames)
-    pairs, place = np.unique(np.stack([profile.node[rows], number.reshape(-1)]), axis=1, return_inverse=True)
+    pairs, place = ranked(parent * len(used) + number)
     node = profile.node.copy()
-    node[rows] = len(profile.tree.frame) + place.reshape(-1)
+    node[rows] = len(profile.tree.frame) + place
     tree = StackTree(
-        np.concatenate([profile.tree.parent, pairs[0]]).astype(np.int32),
-        np.concatenate([profile.tree.frame, first + pairs[1]]).astype(np.int32),
+        np.concatenate([profile.tree.parent, parents[pairs // len(used)]]).astype(np.int32),
+        np.concatenate([profile.tree.frame, first + pairs % len(used)]).astype(np.int32),
     )
     frames = profile.frames.extended([pseudo(names[one]) for one in used.tolist()])
     return replace(profile, tree=tree, frames=frames, node=node)

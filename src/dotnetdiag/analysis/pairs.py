@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.trace.distinct import ranked
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
@@ -23,11 +25,9 @@ def pairs(start_ms: Array, start_keys: Sequence[Array], stop_ms: Array, stop_key
 
 def combined_codes(codes: Array, column: Array) -> Array:
     """A number for each combination of a code and a value of the column."""
-    which = np.unique(column, return_inverse=True)[1].reshape(-1)
-    codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
+    which, codes = ranked(column)[1], ranked(codes)[1]
     both = codes * (int(which.max(initial=0)) + 1) + which
-    numbers: Array = np.unique(both, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return numbers
+    return ranked(both)[1].astype(np.int64, copy=False)
 
 
 def nested(codes: Array, order: Array, starts: int) -> Array:

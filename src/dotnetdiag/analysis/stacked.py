@@ -16,6 +16,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.stack_tree import NO_FRAME
 from dotnetdiag.trace.table import EventTable
 
@@ -114,10 +115,10 @@ def has_methods(method: Coded) -> bool:
 
 def method_column(profile: StackProfile, frame: Array) -> Coded:
     """The names of frames; None for -1."""
-    distinct, which = np.unique(frame, return_inverse=True)
+    distinct, which = ranked(frame)
     names = ["" if one < 0 else profile.frames.name(one) for one in distinct.tolist()]
     known = frame >= 0
-    return Coded(Text.from_pylist([*names]), which.reshape(-1), None if known.all() else known)
+    return Coded(Text.from_pylist([*names]), which, None if known.all() else known)
 
 
 def _own_frames(profile: StackProfile) -> Array:
