@@ -237,24 +237,50 @@ def test_ps_is_interrupted_as_other_verbs_are() -> None:
     assert (done.returncode, done.stderr) == (143, "error: cancelled\n")
 
 
-def test_a_signal_whose_error_was_swallowed_is_the_first_press_of_what_begins_then() -> None:
-    """Python prints what ``__del__`` raises, and goes on."""
+class LetGo:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
 
-    class LetGo:
+
+def test_a_signal_whose_error_was_swallowed_raises_when_the_block_has_ended(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hook = sys.unraisablehook
+    went_on: list[bool] = []
+
+    def verb() -> None:
+        with interrupted():
+            LetGo()
+            went_on.append(True)
+
+    with pytest.raises(Terminated):
+        verb()
+    assert went_on == [True]
+    assert sys.unraisablehook is hook
+    assert capsys.readouterr().err == ""
+
+
+def test_other_errors_that_nothing_takes_are_told_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fails:
         def __del__(self) -> None:
-            signal.raise_signal(signal.SIGTERM)
+            raise ValueError
 
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    with interrupted():
+        made: Fails | None = Fails()
+        made = None
+        assert made is None
+    assert len(told) == 1
+
+
+def test_a_signal_whose_error_was_swallowed_is_the_first_press_of_what_begins_then() -> None:
+    """Python goes on after what ``__del__`` raises."""
     came: list[tuple[int, bool]] = []
     with interrupted():
-        unraisable: list[object] = []
-        hook, sys.unraisablehook = sys.unraisablehook, unraisable.append
-        try:
-            made: LetGo | None = LetGo()
-            made = None
-        finally:
-            sys.unraisablehook = hook
+        made: LetGo | None = LetGo()
+        made = None
         assert made is None
-        assert len(unraisable) == 1
         with signals.pressed(lambda number, *, again: came.append((number, again))):
             pass
     assert came == [(signal.SIGTERM, False)]

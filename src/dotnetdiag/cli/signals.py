@@ -7,6 +7,7 @@ better to do takes them for a while (``handled``).
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,8 @@ ALL = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 _pressed_at = float("-inf")
 _end_wanted: tuple[float, int] | None = None
 """When a signal has first asked for an end, and which."""
+_swallowed: KeyboardInterrupt | None = None
+"""What a signal has raised where nothing takes an error, and nobody has taken otherwise."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -44,10 +47,20 @@ def ending(number: int | None) -> KeyboardInterrupt:
 def interrupted() -> Iterator[None]:
     """Within the block SIGINT raises KeyboardInterrupt, SIGTERM and SIGHUP raise Terminated: one press raises once, so that what is
     cleaned up after it is left in peace, unless somebody insists. After the block they end the process: nothing is left to clean up.
+
+    One that raises where nothing takes an error (in what is called while an object is let go) raises when the block has ended.
     """
-    global _end_wanted  # one that has ended a verb before is not for this one
-    _end_wanted = None
+    global _end_wanted, _swallowed  # one that has ended a verb before is not for this one
+    _end_wanted = _swallowed = None
     is_over = False
+    said = sys.unraisablehook
+
+    def on_swallowed(error: Any) -> None:
+        global _swallowed
+        if isinstance(error.exc_value, KeyboardInterrupt):
+            _swallowed = error.exc_value
+        else:
+            said(error)
 
     def on_signal(number: int, _: Any) -> None:
         _want_end(number)
@@ -59,11 +72,15 @@ def interrupted() -> Iterator[None]:
         raise ending(number)
 
     try:
+        sys.unraisablehook = on_swallowed
         for number in _taken(("SIGINT", "SIGTERM", "SIGHUP")):
             signal.signal(number, on_signal)
         yield
+        if _swallowed is not None:
+            raise _swallowed
     finally:
         is_over = True
+        sys.unraisablehook = said
 
 
 @contextmanager
@@ -97,6 +114,7 @@ def pressed(on_press: OnPress) -> Iterator[None]:
     """Within the block a signal that ends programs is one press: ``on_press`` is called for the first, and for every one after it that is
     not of the same press. One that came before the block, and raised where nothing takes an error (while an object was let go), counts.
     """
+    global _swallowed
     first: float | None = None
 
     def on_signal(number: int, _: Any) -> None:
@@ -111,6 +129,7 @@ def pressed(on_press: OnPress) -> Iterator[None]:
 
     with handled(ALL, on_signal):
         if _end_wanted is not None and threading.current_thread() is threading.main_thread():
+            _swallowed = None
             on_signal(_end_wanted[1], None)
         yield
 
