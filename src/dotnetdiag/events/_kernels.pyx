@@ -637,6 +637,31 @@ cdef inline bint is_inside(int64_t start, int64_t size, int64_t room) noexcept n
     return 0 <= start <= room and 0 <= size <= room - start
 
 
+cdef bint count_rows(const uint32_t[::1] ids, int64_t[::1] counts) noexcept nogil:
+    """``counts``, zeros at first, becomes where each id's rows begin. False when an id has no place there."""
+    cdef int64_t r, k, at = 0, count, n = counts.shape[0]
+    cdef uint32_t number
+    for r in range(ids.shape[0]):
+        number = ids[r]
+        if number >= n:
+            return False
+        counts[number] += 1
+    for k in range(n):
+        count = counts[k]
+        counts[k] = at
+        at += count
+    return True
+
+
+cdef inline int64_t next_place(uint32_t number, int64_t[::1] counts, int64_t rows) noexcept nogil:
+    """Where the next row of an id goes; -1 when the ids have changed since they were counted."""
+    cdef int64_t at = counts[number] if number < counts.shape[0] else rows
+    if at >= rows:
+        return -1
+    counts[number] = at + 1
+    return at
+
+
 def bucket(
     const uint32_t[::1] ids,
     const int64_t[::1] offsets,
@@ -649,58 +674,32 @@ def bucket(
 
     False, and nothing of worth, when an id has no place in ``counts``, or the ids change meanwhile.
     """
-    cdef int64_t r, k, at = 0, count, n = counts.shape[0], rows = ids.shape[0]
+    cdef int64_t r, at, rows = ids.shape[0]
     cdef bint sound = rows == offsets.shape[0] == lengths.shape[0] == out_offsets.shape[0] == out_lengths.shape[0]
-    cdef uint32_t number
     with nogil:
+        sound = sound and count_rows(ids, counts)
         for r in range(rows if sound else 0):
-            number = ids[r]
-            if number >= n:
+            at = next_place(ids[r], counts, rows)
+            if at < 0:
                 sound = False
                 break
-            counts[number] += 1
-        if sound:
-            for k in range(n):
-                count = counts[k]
-                counts[k] = at
-                at += count
-            for r in range(rows):
-                number = ids[r]
-                at = counts[number] if number < n else rows
-                if at >= rows:
-                    sound = False
-                    break
-                counts[number] = at + 1
-                out_offsets[at] = offsets[r]
-                out_lengths[at] = lengths[r]
+            out_offsets[at] = offsets[r]
+            out_lengths[at] = lengths[r]
     return sound
 
 
 def group(const uint32_t[::1] ids, int64_t[::1] counts, int64_t[::1] rows):
     """The rows of each id, ascending, one id behind another. ``counts`` and what is returned are as those of :func:`bucket`."""
-    cdef int64_t r, k, at = 0, count, n = counts.shape[0], number_of_rows = ids.shape[0]
+    cdef int64_t r, at, number_of_rows = ids.shape[0]
     cdef bint sound = number_of_rows == rows.shape[0]
-    cdef uint32_t number
     with nogil:
+        sound = sound and count_rows(ids, counts)
         for r in range(number_of_rows if sound else 0):
-            number = ids[r]
-            if number >= n:
+            at = next_place(ids[r], counts, number_of_rows)
+            if at < 0:
                 sound = False
                 break
-            counts[number] += 1
-        if sound:
-            for k in range(n):
-                count = counts[k]
-                counts[k] = at
-                at += count
-            for r in range(number_of_rows):
-                number = ids[r]
-                at = counts[number] if number < n else number_of_rows
-                if at >= number_of_rows:
-                    sound = False
-                    break
-                counts[number] = at + 1
-                rows[at] = r
+            rows[at] = r
     return sound
 
 
