@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.cli.render import counted, echo, table
-from dotnetdiag.cli.shown_rows import is_told, largest
+from dotnetdiag.cli.shown_rows import is_told
+from dotnetdiag.table.largest import largest
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.gc_collections import GcReport

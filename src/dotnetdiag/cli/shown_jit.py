@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dotnetdiag.cli.render import echo, table
-from dotnetdiag.cli.shown_rows import largest
+from dotnetdiag.table.largest import largest
 from dotnetdiag.tui.widths import shortened_method
 
 if TYPE_CHECKING:

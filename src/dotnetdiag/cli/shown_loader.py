@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dotnetdiag.cli.render import echo, table
-from dotnetdiag.cli.shown_rows import largest
+from dotnetdiag.table.largest import largest
 from dotnetdiag.tui.widths import cut, shortened
 
 if TYPE_CHECKING:

@@ -15,19 +15,6 @@ if TYPE_CHECKING:
 _HEADS = {"pid": "process", "tid": "waited", "owner_tid": "for", "max_ms": "longest ms"}
 
 
-def largest(rows: Table, by: str, number: int) -> list[dict[str, Any]]:
-    """The ``number`` rows with the largest values of a column, the largest first; those without are none of them. Of a table of a million rows no
-    others become Python's values.
-    """
-    import numpy as np  # which tables have loaded
-
-    values, valid = rows.numpy(by).astype(np.float64), rows[by].valid
-    told = ~np.isnan(values)
-    known = np.flatnonzero(told if valid is None else told & valid)
-    order = np.argsort(-values[known], kind="stable")[:number]
-    return [rows.row(place) for place in known[order].tolist()]
-
-
 def is_told(rows: Table, name: str) -> bool:
     """Whether a column of numbers has any."""
     valid = rows[name].valid
