@@ -58,7 +58,7 @@ def test_names_of_counters_are_in_any_case() -> None:
 
 def test_a_plain_name_asks_for_the_event_source_and_for_the_meter() -> None:
     choices = parse_counters(r"A,B[x],EventCounters\C")
-    made = counter_session(choices, interval_s=0.5, runtime_major=8, session_id="me", client_id="me")
+    made = counter_session(choices, interval_s=2.5, runtime_major=8, session_id="me", client_id="me")
     sources, (meter,) = made.parts
     assert [(one.name, one.keywords, one.level) for one in (*sources, meter)] == [
         ("A", 0, 4),
@@ -66,9 +66,9 @@ def test_a_plain_name_asks_for_the_event_source_and_for_the_meter() -> None:
         ("C", 0, 4),
         ("System.Diagnostics.Metrics", 2, 4),
     ]
-    assert {one.arguments for one in sources} == {"EventCounterIntervalSec=0.5"}
+    assert {one.arguments for one in sources} == {"EventCounterIntervalSec=2.5"}
     assert meter.arguments == (
-        'SessionId=SHARED;Metrics="A,B";RefreshInterval=0.5;MaxTimeSeries=1000;MaxHistograms=10;ClientId=me'
+        'SessionId=SHARED;Metrics="A,B";RefreshInterval=2.5;MaxTimeSeries=1000;MaxHistograms=10;ClientId=me'
     )
     assert made.session == "SHARED"
 
@@ -87,6 +87,19 @@ def test_event_counters_and_meters_are_asked_for_together_only_where_that_is_saf
     made = counter_session(parse_counters("A"), runtime_major=major)
     assert len(made.parts) == parts
     assert [one.name for part in made.parts for one in part] == ["A", "System.Diagnostics.Metrics"]
+
+
+@pytest.mark.parametrize(("major", "every_s"), [(None, 0.5), (3, 0.5), (6, 1), (8, 1), (9, 0.5), (10, 0.5)])
+def test_event_counters_come_as_often_as_the_runtime_stands(major: int | None, every_s: float) -> None:
+    made = counter_session(parse_counters("A"), interval_s=0.5, runtime_major=major)
+    sources, meters = [one for part in made.parts for one in part]
+    assert sources.arguments == f"EventCounterIntervalSec={every_s:g}"
+    assert "RefreshInterval=0.5;" in (meters.arguments or "")
+    assert made.slowed_s == (None if every_s == 0.5 else every_s)
+
+
+def test_a_runtime_that_is_asked_slowly_is_not_slowed() -> None:
+    assert counter_session(parse_counters("A"), interval_s=1.5, runtime_major=8).slowed_s is None
 
 
 def test_event_counters_alone_need_no_session_of_meters() -> None:

@@ -32,6 +32,13 @@ SHARED_SINCE = 8
 ONE_SESSION_SINCE = 9
 """The first major version whose EventCounters and meters may be asked for in one session."""
 SHARED = "SHARED"
+STALLED_BY_HASTE = range(6, 9)
+"""The major versions that are asked for EventCounters each second at most. An interval below a second is none to them until the first values, which
+they write while a source still makes its counters; the first value that is ever written makes a source of the runtime's own, which waits for all
+others to be made, and holds what those wait for: the program, or whoever asks, stands still for good. Seen with 8.0, in one start of ten, by its
+threads' stacks: ``EventCounter.WritePayload``, which rents its text, ``ArrayPoolEventSource..cctor``, ``EventSource.Initialize`` in one,
+``EventSource.Initialize``, ``OnEventCommand``, ``DiagnosticCounter.AddMetadata`` in the other. 3.1 rents nothing; never with 9 and 10.
+"""
 MAX_TIME_SERIES, MAX_HISTOGRAMS = 1000, 10
 """The limits of dotnet-counters: who shares a session must ask for the same."""
 _WHAT = "counters"
@@ -133,6 +140,8 @@ class CounterSession:
 
     parts: tuple[tuple[Provider, ...], ...]
     session: str
+    slowed_s: float | None = None
+    """The interval of the EventCounters, where it is longer than the one that was wanted: of ``STALLED_BY_HASTE``."""
 
 
 def counter_session(
@@ -162,11 +171,13 @@ def counter_session(
         raise UsageError(f"an interval of {interval_s} s is none")
     if max_time_series < 0 or max_histograms < 0:
         raise UsageError("limits of time series and histograms are not negative")
+    each_s = max(1.0, interval_s) if runtime_major in STALLED_BY_HASTE else interval_s
     made = [
-        Provider(name=choice.provider, keywords=0, level=_LEVEL, arguments=f"EventCounterIntervalSec={interval_s:g}")
+        Provider(name=choice.provider, keywords=0, level=_LEVEL, arguments=f"EventCounterIntervalSec={each_s:g}")
         for choice in choices
         if both or choice.event_counters_only or not _is_known_meter(choice.provider, runtime_major)
     ]
+    slowed_s = each_s if made and each_s > interval_s else None
     own = session_id or str(uuid4())
     session = SHARED if runtime_major is not None and runtime_major >= SHARED_SINCE else own
     meters = [choice.provider for choice in choices if not choice.event_counters_only]
@@ -180,9 +191,9 @@ def counter_session(
         text += f";{limits or own_limits};ClientId={client_id or uuid4()}"
         meter = Provider(name=METRICS_PROVIDER, keywords=_TIME_SERIES_VALUES, level=_LEVEL, arguments=text)
         if runtime_major is None or runtime_major < ONE_SESSION_SINCE:
-            return CounterSession(parts=(tuple(made), (meter,)), session=session)
+            return CounterSession(parts=(tuple(made), (meter,)), session=session, slowed_s=slowed_s)
         made.append(meter)
-    return CounterSession(parts=(tuple(made),), session=session)
+    return CounterSession(parts=(tuple(made),), session=session, slowed_s=slowed_s)
 
 
 def _is_known_meter(provider: str, runtime_major: int | None) -> bool:

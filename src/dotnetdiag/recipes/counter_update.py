@@ -27,7 +27,9 @@ BUFFER_MB = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterOptions:
-    """What is asked of each process: ``counters`` as dotnet-counters takes them, a value of each every ``interval`` (seconds, ``"500ms"``)."""
+    """What is asked of each process: ``counters`` as dotnet-counters takes them, a value of each every ``interval`` (seconds, ``"500ms"``);
+    EventCounters of .NET 6 to 8 each second at most (``providers.counters.STALLED_BY_HASTE``).
+    """
 
     counters: str = DEFAULT_COUNTERS
     interval: float | str = 1.0
@@ -134,7 +136,9 @@ class CounterSilence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterNotice:
-    """What a runtime says of our session: a limit was reached, or another tool has the session of meters."""
+    """What a runtime says of our session: a limit was reached, or another tool has the session of meters. Or that it is asked less often than
+    was wanted, because it would not stand it.
+    """
 
     process: CounterProcess
     text: str

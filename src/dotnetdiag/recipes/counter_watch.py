@@ -90,6 +90,7 @@ class _Begun:
     sessions: tuple[TraceSession, ...] = ()
     opened: ExitStack = field(default_factory=ExitStack)
     holds: tuple[Hold, ...] = ()
+    slowed_s: float | None = None
     error: DiagnosticsError | None = None
 
 
@@ -133,6 +134,7 @@ class CounterWatch:
         self._told: dict[int, str] = {}
         """What was said of it."""
         self._noticed: set[tuple[int | None, str, str]] = set()
+        self._slowed: list[CounterNotice] = []
         self._counts: dict[tuple[int | None, str, str], int] = {}
         """How often each was said."""
         self._named: dict[int, Named] = {}
@@ -389,7 +391,7 @@ class CounterWatch:
             opened.close()
             why = error if isinstance(error, DiagnosticsError) else DiagnosticsError(f"it makes no sense: {error}")
             return _Begun(process=process, error=why if self._is_meant(target, process.name) else None)
-        return _Begun(process=process, sessions=tuple(sessions), opened=opened, holds=holds)
+        return _Begun(process=process, sessions=tuple(sessions), opened=opened, holds=holds, slowed_s=asked.slowed_s)
 
     def _arrivals(self) -> list[CounterChange]:
         changes = []
@@ -403,6 +405,9 @@ class CounterWatch:
                     self._fleet.add(begun.process.number, session, None if part else begun.opened, part=last - part)
                 if begun.process.number not in self._processes:
                     changes.append(CounterChange(process=begun.process, joined=True, holds=begun.holds))
+                    if begun.slowed_s is not None:
+                        text = f"its EventCounters come every {begun.slowed_s:g} s: asked more often, .NET 6 to 8 may stand still for good"
+                        self._slowed.append(CounterNotice(process=begun.process, text=text))
                 self._processes[begun.process.number] = begun.process
                 continue
             was = self._processes.get(begun.process.number)
@@ -439,8 +444,11 @@ class CounterWatch:
         ]
 
     def _notices(self, taken: Counters | None) -> Iterator[CounterNotice]:
-        """What runtimes have said of our sessions, once."""
+        """What runtimes have said of our sessions, once, and of which not all was asked."""
         from dotnetdiag.analysis.counters import notice_text
+
+        yield from self._slowed
+        self._slowed.clear()
 
         for notice in taken.notices if taken is not None else ():
             key = notice.pid, notice.event, f"{notice.session} {notice.text}"
