@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
+from random import Random
 from uuid import UUID
 
 import numpy as np
 import pytest
 from tests.nettrace.traces import SYNC, netperf_3, netperf_flat
 
-from dotnetdiag.errors import FormatError
+from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace import (
     BlockKind,
     HeaderColumns,
@@ -23,6 +25,7 @@ from dotnetdiag.nettrace import (
 from dotnetdiag.nettrace.block import Block
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.labels import pack_label_list, parse_label_list
+from dotnetdiag.nettrace.stacks import StackTable
 from dotnetdiag.nettrace.threads import ThreadMoves, pack_thread, parse_thread
 from dotnetdiag.wire import Cursor
 
@@ -139,6 +142,53 @@ def test_table_of_activity_ids_gives_each_a_number_from_1_on() -> None:
     assert (len(table), list(table), table[2]) == (3, [UUID(int=0), ONE, OTHER], OTHER)
     assert table.bytes().tobytes() == bytes(16) + ONE.bytes_le + OTHER.bytes_le
     assert [table.intern(bytes(16)), table.intern(OTHER.bytes_le), table.intern(b"x" * 16)] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_activity_ids_have_the_numbers_in_which_they_come_one_by_one_and_many_at_once(seed: int) -> None:
+    random = Random(seed)
+    table, known = GuidTable(), [bytes(16)]
+
+    def number(raw: bytes) -> int:
+        if raw not in known:
+            known.append(raw)
+        return known.index(raw)
+
+    for _ in range(random.randrange(12)):
+        some = [random.choice((bytes(16), random.randbytes(1) * 16)) for _ in range(random.randrange(40))]
+        if random.random() < 0.5:
+            assert [table.intern(raw) for raw in some] == [number(raw) for raw in some]
+        else:
+            data = b"?".join(some)
+            starts = np.arange(len(some), dtype=np.int64) * 17
+            assert table.intern_at(memoryview(data), starts).tolist() == [number(raw) for raw in some]
+        assert len(table) == len(known)
+    table = pickle.loads(pickle.dumps(table))
+    assert table.bytes().tobytes() == b"".join(known)
+    assert list(table) == [table[index] for index in range(len(known))] == [UUID(bytes_le=raw) for raw in known]
+    with pytest.raises(IndexError):
+        table[len(known)]
+
+
+@pytest.mark.parametrize("start", [-1, 1, 1 << 40])
+def test_activity_ids_lie_in_what_they_are_read_from(start: int) -> None:
+    table = GuidTable()
+    with pytest.raises(UsageError, match="16 bytes"):
+        table.intern_at(memoryview(bytes(16)), np.array([0, start], np.int64))
+    assert len(table) == 1
+
+
+@pytest.mark.parametrize("pointer_size", [4, 8])
+def test_stacks_of_another_table_get_numbers_of_this(pointer_size: int) -> None:
+    one, other = StackTable(pointer_size), StackTable(pointer_size)
+    raw = [bytes([number]) * pointer_size * number for number in range(5)]
+    for number in (4, 2, 0):
+        one.intern(raw[number])
+    ids = [other.intern(one) for one in raw]
+    made = one.intern_those(other, np.array([0, *ids, 0], np.uint32))
+    assert [one.raw(number) for number in made.tolist()] == [b"", *raw, b""]
+    assert (made[[0, -1]] == 0).all()
+    assert len(one) == 6
 
 
 # NetPerf 1 and 2 ------------------------------------------------------------------------------------------------------

@@ -204,7 +204,7 @@ class WindowMaker:
     def _guid_ids(self, guids: GuidTable, ids: Array) -> Array:
         if guids is self._guids:
             return ids
-        return _mapped(ids, lambda number: self._guids.intern(guids[number].bytes_le))
+        return self._guids.intern_many(guids.bytes().reshape(-1, 16)[ids]) if ids.any() else ids
 
     def _label_ids(self, labels: Sequence[LabelList], ids: Array) -> Array:
         first = len(self._labels)
@@ -221,7 +221,7 @@ class WindowMaker:
             return np.zeros(len(ids), np.uint32)
         if not self._rows:
             self._stacks = StackTable(stacks.pointer_size)
-        return _mapped(ids, lambda number: self._stacks.intern(stacks.raw(number)))
+        return self._stacks.intern_those(stacks, ids)
 
     def make_settled(self) -> list[tuple[EventTable, int]]:
         """As :meth:`make`; of a maker of settled windows, what is settled by now. The others wait on."""

@@ -88,6 +88,12 @@ class StackTable:
                 kernels.KERNELS.index_stacks(self._hashes, len(self), slots)
                 self._slots = slots
 
+    def intern_those(self, other: StackTable, ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+        """The ids of stacks of another table; 0 for 0."""
+        starts = other._offsets[ids]
+        sizes = np.where(ids > 0, other._offsets[1:][ids] - starts, -1)
+        return self.intern_many(other._pool.data, starts, sizes)
+
     def _intern_uncompiled(
         self, data: memoryview, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.uint32]:

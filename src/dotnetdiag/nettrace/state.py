@@ -13,7 +13,6 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
 
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.block import Block, BlockRun
@@ -314,9 +313,8 @@ class TraceState:
     def intern_guids(self, data: memoryview, headers: HeaderColumns, guids: npt.NDArray[np.int64]) -> None:
         """Activity ids by the table of this trace. ``activity`` and ``related`` come as 1 + index into ``guids``."""
         if len(guids):
-            raw = sliding_window_view(np.frombuffer(data, np.uint8), 16)[guids]
             interned = np.zeros(len(guids) + 1, np.uint32)
-            interned[1:] = self.guids.intern_many(raw)
+            interned[1:] = self.guids.intern_at(data, guids)
             for column in (headers.activity, headers.related):
                 rows = np.flatnonzero(column)
                 column[rows] = interned[column[rows]]
