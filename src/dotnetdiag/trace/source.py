@@ -54,6 +54,10 @@ GROUPED_ROWS = 1 << 20
 """Events that are sorted by their types together, which takes 40 MB: a call for each type has to pay."""
 _DENSE_IDS = 1 << 20
 RELEASE_BYTES = 8 << 20
+SPAN_BYTES = 32 << 20
+"""The part of a file that a window made in passing comes from. Its payloads are read when all of it is there, and with each the system shows the
+process the 64 KB of the file around it: a few events of each MB are nearly the whole file.
+"""
 NOTED_ROWS = 1 << 17
 """Rows that a pass keeps beside what it is for: 7 MB."""
 KEEP_BYTES, KEEP_ROWS = 32 << 20, 1 << 20
@@ -296,10 +300,17 @@ class Source:
             yield from self._selected(wanted, None, size)
             return
         held: list[HeaderColumns] = []
-        rows = left = 0
-        for window in _in_time_order(self.batches(), wanted, None, self.in_file_order, size=size, later=True):
-            if held and rows + len(window) > size:
-                made, held, rows = HeaderColumns.joined(held), [], 0
+        rows = left = place = begun = 0
+
+        def placed() -> Iterator[EventBatch]:
+            nonlocal place
+            for batch in self.batches():
+                place = int(batch.headers.payload_offset[0])
+                yield batch
+
+        for window in _in_time_order(placed(), wanted, None, self.in_file_order, size=size, later=True):
+            if held and (rows + len(window) > size or place - begun > SPAN_BYTES):
+                made, held, rows, begun = HeaderColumns.joined(held), [], 0, place
                 yield made
                 del made
                 here = int(window.column("payload_offset").min())
