@@ -263,7 +263,7 @@ class _Answer:
             keys = zip(self._kept.pid[found.first].tolist(), self._kept.tid[found.first].tolist(), strict=True)
             return Text.from_pylist([threads.get(key, either.get(key[1])) for key in keys])
         values = self._kept.pid if name == "pid" else self._kept.tid
-        return Scalar(values[found.first], None, Kind.I8)
+        return whole(values[found.first])
 
     def _table(self, title: str, columns: dict[str, Column]) -> Table:
         return answer_table(title, columns, self._notes, self._losses)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.answers import answer_table, number, texts
+from dotnetdiag.analysis.answers import answer_table, number, texts, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import groups
@@ -250,7 +250,7 @@ class _Answer:
             ),
             by_second=self._table(
                 "exceptions by second",
-                {"second": Scalar(seconds, None, Kind.I8), "count": Scalar(of_second, None, Kind.I8)},
+                {"second": whole(seconds), "count": whole(of_second)},
                 notes,
             ),
             profile=self.profile,
@@ -281,16 +281,16 @@ class _Answer:
         thrown = self.thrown
         return {
             "start_ms": Scalar(thrown.ms, None, Kind.F8),
-            "pid": Scalar(thrown.pid, None, Kind.I8),
-            "tid": Scalar(thrown.tid, None, Kind.I8),
+            "pid": whole(thrown.pid),
+            "tid": whole(thrown.tid),
             **{name: self._text(name) for name in ("type", "message", "method", "caught_by")},
             "catch_ms": number(self.catch_ms),
             "handled_ms": number(self.handled_ms),
-            "finallys": Scalar(self.finallys, None, Kind.I8),
+            "finallys": whole(self.finallys),
             "finally_ms": Scalar(self.finally_ms, None, Kind.F8),
-            "filters": Scalar(self.filters, None, Kind.I8),
-            "again": Scalar((flags & _AGAIN > 0).astype(np.int64), None, Kind.I8),
-            "nested": Scalar((flags & _NESTED > 0).astype(np.int64), None, Kind.I8),
+            "filters": whole(self.filters),
+            "again": whole(flags & _AGAIN > 0),
+            "nested": whole(flags & _NESTED > 0),
         }
 
     def _text(self, name: str) -> Column:
@@ -318,12 +318,12 @@ class _Answer:
             "exceptions by type",
             {
                 "type": texts(self.types, thrown["ExceptionType"][found.first]),
-                "count": Scalar(found.count, None, Kind.I8),
-                "messages": Scalar(distinct(thrown["ExceptionMessage"]), None, Kind.I8),
-                "threads": Scalar(distinct(thrown.pid, thrown.tid), None, Kind.I8),
+                "count": whole(found.count),
+                "messages": whole(distinct(thrown["ExceptionMessage"])),
+                "threads": whole(distinct(thrown.pid, thrown.tid)),
                 "first_ms": Scalar(first, None, Kind.F8),
                 "last_ms": Scalar(last, None, Kind.F8),
-                "caught": Scalar(found.sums(~np.isnan(self.catch_ms)).astype(np.int64), None, Kind.I8),
+                "caught": whole(found.sums(~np.isnan(self.catch_ms))),
                 "catch_ms": Scalar(found.sums(np.nan_to_num(self.catch_ms)), None, Kind.F8),
                 "max_catch_ms": Scalar(most, None, Kind.F8),
             },
@@ -336,7 +336,7 @@ class _Answer:
         found = groups(keys, np.ones(len(self.thrown)), rows)
         shown: dict[str, Column] = {name: self._text(name).take(found.first) for name in names}
         figures = {
-            "count": Scalar(found.count, None, Kind.I8),
+            "count": whole(found.count),
             "catch_ms": Scalar(found.sums(np.nan_to_num(self.catch_ms)), None, Kind.F8),
         }
         return self._table(title, {**shown, **figures}, notes)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.answers import answer_table
+from dotnetdiag.analysis.answers import answer_table, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
@@ -145,10 +145,10 @@ class JitFold:
             "kind": Coded.naming(Scalar(waited.astype(np.int64), None, Kind.I8), lambda one: (TIERED, FOREGROUND)[one]),
             "start_ms": Scalar(starts.ms, None, Kind.F8),
             "compile_ms": Scalar(compile_ms, valid, Kind.F8),
-            "il_bytes": Scalar(il, None, Kind.I8),
-            "native_bytes": Scalar(native, valid, Kind.I8),
-            "pid": Scalar(starts.pid, None, Kind.I8),
-            "tid": Scalar(starts.tid, None, Kind.I8),
+            "il_bytes": whole(il),
+            "native_bytes": whole(native, known),
+            "pid": whole(starts.pid),
+            "tid": whole(starts.tid),
             "rejected": Scalar(
                 rejected.astype(np.int64), None if len(entries) else np.zeros(len(starts), np.bool_), Kind.I8
             ),
@@ -165,11 +165,11 @@ class JitFold:
                 "methods that were compiled, together",
                 {
                     "method": columns["method"].take(found.first),
-                    "count": Scalar(found.count, None, Kind.I8),
+                    "count": whole(found.count),
                     "compile_ms": Scalar(found.total, None, Kind.F8),
-                    "il_bytes": Scalar(il[found.first], None, Kind.I8),
-                    "native_bytes": Scalar(found.sums(native).astype(np.int64), None, Kind.I8),
-                    "pid": Scalar(starts.pid[found.first], None, Kind.I8),
+                    "il_bytes": whole(il[found.first]),
+                    "native_bytes": whole(found.sums(native)),
+                    "pid": whole(starts.pid[found.first]),
                 },
                 notes,
             ),

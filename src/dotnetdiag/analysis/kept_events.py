@@ -17,14 +17,15 @@ from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 NONE = -1
 """A field that a version of the event does not have."""
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Kept:
-    """Events of one type in the order in which they came. ``fields`` are as numbers, :data:`NONE` where a version of the event has none;
-    those of texts say which of the keeper's ``texts``; those of lists have a row of places for each event.
+    """Events of one type in the order in which they came. Ids are i32, or i64 where they are larger. ``fields`` are as numbers, :data:`NONE` where
+    a version of the event has none; those of texts say which of the keeper's ``texts``; those of lists have a row of places for each event.
     """
 
     ms: Array
@@ -148,12 +149,10 @@ class KeptEvents:
         count = len(events)
         events.ahead((*self._numbers, *self._names, *self._lists))
         fields = {name: number_of(events.get(f"payload.{name}"), count) for name in self._numbers}
-        fields |= {name: own.numbers(events.get(f"payload.{name}"), count) for name, own in self._names.items()}
-        fields |= {name: getattr(events.headers, name).astype(np.int64) for name in self._header}
+        fields |= {name: narrow(own.numbers(events.get(f"payload.{name}"), count)) for name, own in self._names.items()}
+        fields |= {name: narrow(getattr(events.headers, name)) for name in self._header}
         fields |= {name: _listed(events, name, one) for name, one in self._lists.items()}
-        return Kept(
-            events.numpy("ms"), events.numpy("pid").astype(np.int64), events.numpy("tid").astype(np.int64), fields
-        )
+        return Kept(events.numpy("ms"), narrow(events.numpy("pid")), narrow(events.numpy("tid")), fields)
 
     def all(self) -> Kept:
         """What was kept, which stays."""
@@ -172,9 +171,16 @@ class KeptEvents:
         return self._parts[0] if self._parts else self._nothing()
 
     def _nothing(self) -> Kept:
-        none = np.zeros(0, np.int64)
+        none = np.zeros(0, np.int32)
         lists = {name: np.zeros((0, one.most, len(one.names))) for name, one in self._lists.items()}
         return Kept(np.zeros(0), none, none, dict.fromkeys((*self._numbers, *self._names, *self._header), none) | lists)
+
+
+def narrow(ids: Array) -> Array:
+    """Ids in half the memory where they fit, as they do but for threads that a damaged file makes up. Not for amounts: a sum of two may not fit."""
+    if not len(ids) or (ids.min() >= _LEAST and ids.max() <= _MOST):
+        return ids.astype(np.int32, copy=False)
+    return ids.astype(np.int64, copy=False)
 
 
 def having(*numbers: int) -> Callable[[EventSchema], bool]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.answers import answer_table, number
+from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.groups import groups
@@ -131,16 +131,16 @@ class TasksFold:
         columns: dict[str, Column] = {
             "start_ms": Scalar(starts.ms, None, Kind.F8),
             "duration_ms": Scalar(np.nan_to_num(made.duration_ms), None if known.all() else known, Kind.F8),
-            "pid": Scalar(starts.pid, None, Kind.I8),
-            "tid": Scalar(starts.tid, None, Kind.I8),
-            "task": Scalar(starts["TaskID"], None, Kind.I8),
+            "pid": whole(starts.pid),
+            "tid": whole(starts.tid),
+            "task": whole(starts["TaskID"]),
             "name": Coded.naming(
                 Scalar(names, None if (names >= 0).all() else names >= 0, Kind.I8), self._operations.texts.__getitem__
             ),
-            "awaited_by": Scalar(by, None if (by > 0).all() else by > 0, Kind.I8),
+            "awaited_by": whole(by, by > 0),
             "kind": Coded.naming(Scalar(is_blocking.astype(np.int64), None, Kind.I8), lambda one: KINDS[one]),
             "method": made.method,
-            "depth": Scalar(depth, None, Kind.I8),
+            "depth": whole(depth),
         }
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
@@ -160,7 +160,7 @@ class TasksFold:
                 {
                     "pid": columns["pid"].take(found.first),
                     "method": made.method.take(found.first),
-                    "count": Scalar(found.count, None, Kind.I8),
+                    "count": whole(found.count),
                     "total_ms": Scalar(found.total, None, Kind.F8),
                     "own_ms": Scalar(of_own[which[found.first]], None, Kind.F8),
                     "max_ms": number(found.most),
@@ -232,9 +232,9 @@ def _chains(made: Lasting, caller: Array, begins: Array) -> dict[str, Column]:
     return {
         "start_ms": Scalar(made.starts.ms[roots], None, Kind.F8),
         "duration_ms": number(made.duration_ms[roots]),
-        "pid": Scalar(made.starts.pid[roots], None, Kind.I8),
-        "task": Scalar(made.starts["TaskID"][roots], None, Kind.I8),
-        "depth": Scalar(np.array(depths, np.int64), None, Kind.I8),
+        "pid": whole(made.starts.pid[roots]),
+        "task": whole(made.starts["TaskID"][roots]),
+        "depth": whole(np.array(depths, np.int64)),
         "chain": Text.from_pylist(texts),
     }
 

@@ -185,7 +185,7 @@ def _rows(made: Lasting) -> dict[str, Column]:
         "queue_ms": number(made.duration_ms, known),
         "pid": whole(made.starts.pid),
         "tid": whole(made.starts.tid),
-        "worker_tid": Scalar(worker, None if known.all() else known, Kind.I8),
+        "worker_tid": whole(worker, known),
         "method": made.method,
     }
 

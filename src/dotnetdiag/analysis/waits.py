@@ -174,8 +174,8 @@ def _report(made: Lasting, lock: Array | None, owner: Array, source: Array | Non
     columns: dict[str, Column] = {
         "start_ms": Scalar(starts.ms, None, Kind.F8),
         "duration_ms": number(made.duration_ms),
-        "pid": Scalar(starts.pid, None, Kind.I8),
-        "tid": Scalar(starts.tid, None, Kind.I8),
+        "pid": whole(starts.pid),
+        "tid": whole(starts.tid),
         "thread": Text.from_pylist(made.thread_names(starts.tid)),
         "method": made.method,
     }
@@ -193,7 +193,7 @@ def _report(made: Lasting, lock: Array | None, owner: Array, source: Array | Non
         found = groups([starts.pid, *keys], made.duration_ms, rows)
         shown = {name: columns[name].take(found.first) for name in ("pid", *names)}
         figures = {
-            "count": Scalar(found.count, None, Kind.I8),
+            "count": whole(found.count),
             "total_ms": Scalar(found.total, None, Kind.F8),
             "max_ms": number(found.most),
         }
