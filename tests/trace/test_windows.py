@@ -8,6 +8,7 @@ from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.nettrace.columns import COLUMN_NAMES
+from dotnetdiag.trace import source
 from dotnetdiag.trace.source import Source, wanted_of
 
 
@@ -19,6 +20,19 @@ def test_one_pass_gives_the_rows_of_all_windows(name: str) -> None:
         windows = [*Source(data).windows_once(None, size=size)]
         assert HeaderColumns.concatenate(windows).equals(expected)
         assert max(map(len, windows), default=0) <= max(size, 1)
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_windows_that_come_from_a_small_part_of_the_file_have_the_same_rows(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = data_of(name)
+    expected = HeaderColumns.concatenate([*Source(data).windows()])
+    usual = [*Source(data).windows_once(None, size=1 << 17)]
+    monkeypatch.setattr(source, "SPAN_BYTES", 1000)
+    windows = [*Source(data).windows_once(None, size=1 << 17)]
+    assert HeaderColumns.concatenate(windows).equals(expected)
+    assert len(windows) >= len(usual)
 
 
 @pytest.mark.parametrize("name", recordings())
@@ -34,6 +48,6 @@ def test_a_selection_is_that_of_the_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", recordings()[:3])
 def test_a_second_pass_is_as_the_first(name: str) -> None:
-    source = Source(data_of(name))
-    first, second = ([*source.windows_once(None, size=1000)] for _ in range(2))
+    both = Source(data_of(name))
+    first, second = ([*both.windows_once(None, size=1000)] for _ in range(2))
     assert HeaderColumns.concatenate(first).equals(HeaderColumns.concatenate(second))

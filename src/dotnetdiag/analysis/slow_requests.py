@@ -70,17 +70,18 @@ class SlowRequests:
     def inside(self, place: int) -> list[tuple[int, int]]:
         """(place, how deep) of a request and of what was within it, and within the one that answered it, in the order of their begins."""
         depth = self._rows.numpy("depth").astype(np.int64)
-        base = np.full(len(self._rows) + 1, -1)
-        base[place] = depth[place]
+        base = np.zeros(len(self._rows) + 1, np.int64)
+        is_in = np.zeros(len(self._rows) + 1, np.bool_)  # the last stands for no parent
+        is_in[place], base[place] = True, depth[place]
         answering = self._answering(place)
         if answering is not None:
-            base[answering] = depth[answering] - 1
+            is_in[answering], base[answering] = True, depth[answering] - 1
         for _ in range(DEEPEST):
-            new = np.flatnonzero((base[:-1] < 0) & (base[self._parent] >= 0))
+            new = np.flatnonzero(~is_in[:-1] & is_in[self._parent])
             if not len(new):
                 break
-            base[new] = base[self._parent[new]]
-        return [(at, int(depth[at]) - int(base[at])) for at in np.flatnonzero(base[:-1] >= 0).tolist()]
+            is_in[new], base[new] = True, base[self._parent[new]]
+        return [(at, int(depth[at] - base[at])) for at in np.flatnonzero(is_in[:-1]).tolist()]
 
     def _of_kinds(self, wanted: Callable[[str], bool]) -> Array:
         made: Array = np.array([wanted(kind) for kind in self._kinds], np.bool_)[self._kind]
