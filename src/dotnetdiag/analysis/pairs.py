@@ -25,8 +25,12 @@ def pairs(start_ms: Array, start_keys: Sequence[Array], stop_ms: Array, stop_key
 
 def combined_codes(codes: Array, column: Array) -> Array:
     """A number for each combination of a code and a value of the column."""
-    which, codes = ranked(column)[1], ranked(codes)[1]
-    both = codes * (int(which.max(initial=0)) + 1) + which
+    which = ranked(column)[1].astype(np.int64, copy=False)
+    if not codes.any():  # as of the first column
+        return which
+    both = ranked(codes)[1].astype(np.int64, copy=False)
+    both *= int(which.max(initial=0)) + 1
+    both += which
     return ranked(both)[1].astype(np.int64, copy=False)
 
 

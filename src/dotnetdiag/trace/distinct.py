@@ -25,11 +25,13 @@ def ranked(values: Array) -> tuple[Array, Array]:
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low <= 2 * len(values) + _CLOSE:
-            wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False)
-            places = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
+            wide: type[np.uint64 | np.int64] = np.uint64 if values.dtype.kind == "u" else np.int64
+            places = values.astype(wide)
+            places -= wide(low)
+            places = places.view(np.int64)
             seen = np.zeros(high - low + 1, np.bool_)
             seen[places] = True
-            kinds = np.flatnonzero(seen).astype(wide.dtype) + wide.dtype.type(low)
+            kinds = np.flatnonzero(seen).astype(wide) + wide(low)
             return kinds.astype(values.dtype), (np.cumsum(seen) - 1)[places]
     kinds, which = np.unique(values, return_inverse=True)
     return kinds, which.reshape(-1)
