@@ -89,9 +89,12 @@ def test_event_counters_and_meters_are_asked_for_together_only_where_that_is_saf
     assert [one.name for part in made.parts for one in part] == ["A", "System.Diagnostics.Metrics"]
 
 
-@pytest.mark.parametrize(("major", "every_s"), [(None, 0.5), (3, 0.5), (6, 1), (8, 1), (9, 0.5), (10, 0.5)])
-def test_event_counters_come_as_often_as_the_runtime_stands(major: int | None, every_s: float) -> None:
-    made = counter_session(parse_counters("A"), interval_s=0.5, runtime_major=major)
+@pytest.mark.parametrize(
+    ("major", "at_start", "every_s"),
+    [(None, True, 0.5), (3, True, 0.5), (6, False, 1), (8, False, 1), (9, False, 0.5), (9, True, 1), (10, False, 0.5), (10, True, 1)],
+)  # fmt: skip
+def test_event_counters_come_as_often_as_the_runtime_stands(major: int | None, at_start: bool, every_s: float) -> None:
+    made = counter_session(parse_counters("A"), interval_s=0.5, runtime_major=major, at_start=at_start)
     sources, meters = [one for part in made.parts for one in part]
     assert sources.arguments == f"EventCounterIntervalSec={every_s:g}"
     assert "RefreshInterval=0.5;" in (meters.arguments or "")

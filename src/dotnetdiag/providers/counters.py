@@ -33,11 +33,14 @@ ONE_SESSION_SINCE = 9
 """The first major version whose EventCounters and meters may be asked for in one session."""
 SHARED = "SHARED"
 STALLED_BY_HASTE = range(6, 9)
-"""The major versions that are asked for EventCounters each second at most. An interval below a second is none to them until the first values, which
-they write while a source still makes its counters; the first value that is ever written makes a source of the runtime's own, which waits for all
-others to be made, and holds what those wait for: the program, or whoever asks, stands still for good. Seen with 8.0, in one start of ten, by its
-threads' stacks: ``EventCounter.WritePayload``, which rents its text, ``ArrayPoolEventSource..cctor``, ``EventSource.Initialize`` in one,
-``EventSource.Initialize``, ``OnEventCommand``, ``DiagnosticCounter.AddMetadata`` in the other. 3.1 rents nothing; never with 9 and 10.
+"""The major versions that are asked for EventCounters each second at most; a runtime from 6 on that waits at its start is so too.
+
+The first value that is ever written makes a source of the runtime's own, which waits until no other is being made or told of a session, and
+holds the counter that the other may wait for: the program, or whoever asks, stands still for good. An interval below a second is none to .NET 8
+before the first value, so that it comes while sources are told; 9 and later wait for the interval, which may be in the midst of a start. Seen by
+the threads' stacks, with 8.0 at 0.5 s in one start of ten: ``EventCounter.WritePayload``, which rents its text, ``ArrayPoolEventSource..cctor``,
+``EventSource.Initialize`` in one, ``EventSource.Initialize``, ``OnEventCommand``, ``DiagnosticCounter.AddMetadata`` in the other; with 10.0 at
+0.2 s. 3.1 rents nothing.
 """
 MAX_TIME_SERIES, MAX_HISTOGRAMS = 1000, 10
 """The limits of dotnet-counters: who shares a session must ask for the same."""
@@ -134,14 +137,14 @@ class SharedLimits:
 class CounterSession:
     """What is asked of one runtime. ``session``: the id of the session of meters, by which its values are told from those of others.
 
-    Each of ``parts`` is to be an EventPipe session of its own: .NET 8 that is asked for EventCounters more often than each second and for meters in
-    one has been seen to stand still for ever, with all its threads (8.0, in two of three tries; never with two sessions, nor .NET 9 and 10).
+    Each of ``parts`` is to be an EventPipe session of its own: .NET 8 that is asked for EventCounters and for meters in one tells two sources at
+    once, which makes the standstill of ``STALLED_BY_HASTE`` likely (two of three tries; never with 9 and 10).
     """
 
     parts: tuple[tuple[Provider, ...], ...]
     session: str
     slowed_s: float | None = None
-    """The interval of the EventCounters, where it is longer than the one that was wanted: of ``STALLED_BY_HASTE``."""
+    """The interval of the EventCounters, where it is longer than the one that was wanted: see ``STALLED_BY_HASTE``."""
 
 
 def counter_session(
@@ -155,13 +158,14 @@ def counter_session(
     client_id: str | None = None,
     limits: SharedLimits | None = None,
     both: bool = True,
+    at_start: bool = False,
 ) -> CounterSession:
     """What to ask for some counters, a value each ``interval_s``. ``runtime_major``: the target's version, None where nobody knows.
     ``session_id``: that of the session of meters, where it is not a shared one (None: a new one). ``client_id``: who shares it (None: a new one);
     it must be another each time: a runtime counts those that come by their ids, and those that go by their number, so that who comes twice
     with one takes the session of somebody else with him when he goes (seen with 9 and 10). ``limits``: those of a shared session that there is,
     instead of ours. ``both``: the EventCounters of a provider, too, whose meter every runtime of that version is known to have (``System.Runtime``
-    of .NET 9 and later), where it counts: without them, the target and who reads have half the work.
+    of .NET 9 and later), where it counts: without them, the target and who reads have half the work. ``at_start``: the target waits at its start.
 
     Raises UsageError for an interval or limits that are none, and for no counters at all.
     """
@@ -171,7 +175,8 @@ def counter_session(
         raise UsageError(f"an interval of {interval_s} s is none")
     if max_time_series < 0 or max_histograms < 0:
         raise UsageError("limits of time series and histograms are not negative")
-    each_s = max(1.0, interval_s) if runtime_major in STALLED_BY_HASTE else interval_s
+    is_hasty = runtime_major in STALLED_BY_HASTE or (at_start and (runtime_major or 0) >= STALLED_BY_HASTE.start)
+    each_s = max(1.0, interval_s) if is_hasty else interval_s
     made = [
         Provider(name=choice.provider, keywords=0, level=_LEVEL, arguments=f"EventCounterIntervalSec={each_s:g}")
         for choice in choices

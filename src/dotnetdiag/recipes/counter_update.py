@@ -28,7 +28,7 @@ BUFFER_MB = 10
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterOptions:
     """What is asked of each process: ``counters`` as dotnet-counters takes them, a value of each every ``interval`` (seconds, ``"500ms"``);
-    EventCounters of .NET 6 to 8 each second at most (``providers.counters.STALLED_BY_HASTE``).
+    EventCounters of .NET 6 to 8, and of who waits at its start, each second at most (``providers.counters.STALLED_BY_HASTE``).
     """
 
     counters: str = DEFAULT_COUNTERS

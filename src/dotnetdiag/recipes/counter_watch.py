@@ -358,6 +358,7 @@ class CounterWatch:
                 )
             if not self._is_meant(target, process.name):
                 return _Begun(process=process)
+            held = is_held(client)
             asked = counter_session(
                 tuple(self._choices.values()),
                 interval_s=self.options.interval_s,
@@ -368,9 +369,9 @@ class CounterWatch:
                 client_id=self._client_id(),
                 limits=self._limits.get(number),
                 both=is_again,
+                at_start=bool(held),
             )
             is_ours = not isinstance(target, int) or target in self._targets.pids
-            held = is_held(client)
             if held and not is_ours:  # somebody holds it, and a session that ends before it runs may kill it
                 raise DiagnosticsError(f"process {target} is suspended at startup: it is watched when it runs")
             self._meters_part[number] = len(asked.parts) - 1
@@ -406,7 +407,7 @@ class CounterWatch:
                 if begun.process.number not in self._processes:
                     changes.append(CounterChange(process=begun.process, joined=True, holds=begun.holds))
                     if begun.slowed_s is not None:
-                        text = f"its EventCounters come every {begun.slowed_s:g} s: asked more often, .NET 6 to 8 may stand still for good"
+                        text = f"its EventCounters come every {begun.slowed_s:g} s: asked more often, it may stand still for good"
                         self._slowed.append(CounterNotice(process=begun.process, text=text))
                 self._processes[begun.process.number] = begun.process
                 continue
