@@ -3,8 +3,9 @@ other reports take.
 
     python benchmarks/reports.py [rounds] [--no-record]
 
-On the traces ``mixed``, ``collections`` and ``compilations`` of :mod:`traces`. Wanted: gc and jit in a fifth of the time of ``gcstats`` and
-``jitstats``, which read the file with TraceEvent, and each report in 150 MB. Ours print what people read, and then all rows as JSON.
+On the traces ``mixed``, ``collections``, ``compilations`` and ``thrown`` of :mod:`traces`. Wanted: gc and jit in a fifth of the time of
+``gcstats`` and ``jitstats``, which read the file with TraceEvent, and each report in 150 MB. Ours print what people read, and then all rows as
+JSON.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from tests.live.runtimes import unpack
 
 FASTER, MOST_MB = 5.0, 150.0
 THEIRS = {"gc": ("gcstats", "collections"), "jit": ("jitstats", "compilations")}
+ROWS = {"exceptions": "thrown"}
+"""What has a row for each of very many."""
 OTHERS = (
     "allocations",
     "exceptions",
@@ -76,6 +79,8 @@ def main() -> None:
             }
     for kind in OTHERS:
         figures[f"{kind} mixed s"] = measured(f"{kind} mixed ours", [*ours, str(trace("mixed")), kind])
+    for kind, of in ROWS.items():
+        figures[f"{kind} {of} s"] = measured(f"{kind} {of} ours", [*ours, str(trace(of)), kind])
     figures |= {f"{label} MB": peak for label, peak in peaks.items()}
     for label, value in figures.items():
         print(f"{label:<28} {value:.3f}")

@@ -8,6 +8,7 @@ mixed         1 million   the gc-verbose profile and the sample profiler over a 
                           allocation ticks, GC events with bulk values, exceptions, samples, and the rundown
 collections   300,000     twenty thousand induced collections, as the profile gc-collect has them
 compilations  some 1,000  what a program that does a little of everything lets the compiler do
+thrown        2 million   four hundred thousand exceptions, with who caught them
 ============  ==========  ============================================================================================
 """
 
@@ -59,6 +60,11 @@ RECIPES = {
     "compilations": Recipe(
         workload=("generics+async+exceptions+contention+events+cpu+threadpool", "rounds=200", "jobs=8"),
         providers="Microsoft-Windows-DotNETRuntime:0x3000001018:5",
+        rundown=True,
+    ),
+    "thrown": Recipe(
+        workload=("exceptions", "rounds=100000"),
+        providers="Microsoft-Windows-DotNETRuntime:0x8000:4",
         rundown=True,
     ),
 }
