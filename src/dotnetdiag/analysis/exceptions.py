@@ -21,7 +21,7 @@ from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, se
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having, narrow
 from dotnetdiag.analysis.leaves import with_leaves
-from dotnetdiag.analysis.pairs import combined_codes, pairs
+from dotnetdiag.analysis.pairs import combined_codes, pairs, picked
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import NO_STACKS, StackedEvents, has_methods
@@ -153,13 +153,12 @@ class ExceptionsFold:
         caught, others = self._caught.all(), {number: one.all() for number, one in self._others.items()}
         followed = _Followed({THROWN: thrown, CAUGHT: caught, **others}, self._methods.names)
         catch, over = followed.ended(THROWN, CAUGHT), followed.ended(CAUGHT, CATCH_OVER)
-        known = catch >= 0
-        handled = np.where(over >= 0, np.append(others[CATCH_OVER].ms, 0.0)[over] - caught.ms, np.nan)
+        handled = picked(others[CATCH_OVER].ms, over, np.nan) - caught.ms
         in_finally, filtered = followed.throw_of(FINALLY), followed.throw_of(FILTER)
         return {
-            "catch_ms": np.where(known, np.append(caught.ms, 0.0)[catch] - thrown.ms, np.nan),
-            "handled_ms": np.where(known, np.append(handled, np.nan)[catch], np.nan),
-            "caught_by": narrow(np.where(known, np.append(caught["MethodName"], -1)[catch], -1)),
+            "catch_ms": picked(caught.ms, catch, np.nan) - thrown.ms,
+            "handled_ms": picked(handled, catch, np.nan),
+            "caught_by": narrow(picked(caught["MethodName"], catch, -1)),
             "finallys": narrow(np.bincount(in_finally[in_finally >= 0], minlength=len(thrown))),
             "finally_ms": _sums(in_finally, _lasted(others[FINALLY], others[FINALLY_OVER]), len(thrown)),
             "filters": narrow(np.bincount(filtered[filtered >= 0], minlength=len(thrown))),
@@ -186,8 +185,8 @@ class _Followed:
         method = np.concatenate([one.fields.get("MethodName", np.full(len(one), -1)) for one in parts]).astype(np.int64)
         method[method == unknown] = -1
         threads = combined_codes(*(np.concatenate(columns) for columns in zip(*map(_keys, parts), strict=True)))
-        self._order = np.lexsort((np.concatenate([one.ms for one in parts]), threads)).astype(np.int32)
-        self._place = np.empty(len(self._order), np.int32)
+        self._order = narrow(np.lexsort((np.concatenate([one.ms for one in parts]), threads)))
+        self._place = np.empty_like(self._order)
         self._place[self._order] = np.arange(len(self._order))
         threads = threads[self._order]
         self._owner, self._partner = map(

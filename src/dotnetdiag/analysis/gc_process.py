@@ -34,6 +34,7 @@ from dotnetdiag.analysis.gc_events import (
     GcEvents,
 )
 from dotnetdiag.analysis.kept_events import Kept
+from dotnetdiag.analysis.pairs import picked
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.trace.distinct import distinct
 
@@ -71,7 +72,7 @@ class ProcessCollections:
         self.is_background = self.starts["Type"] == _BACKGROUND
         self.stop_row = _stops(self.starts, stops)
         """Of each, the row of its stop; -1: none came."""
-        self.stop_ms = _picked(stops.ms, self.stop_row, np.nan)
+        self.stop_ms = picked(stops.ms, self.stop_row, np.nan)
         self._pauses(suspensions, own(SUSPENDED), own(RESTARTED))
         started = np.full(len(stops), -1)
         started[self.stop_row[self.stop_row >= 0]] = np.flatnonzero(self.stop_row >= 0)
@@ -104,15 +105,13 @@ class ProcessCollections:
         stopped[~(stopped <= end)] = np.nan
         starts = self.starts.ms
         at = np.searchsorted(begin, starts, "right") - 1
-        at = np.where((at >= 0) & (_picked(end, at, np.nan) >= starts), at, -1)
+        at = np.where((at >= 0) & (picked(end, at, np.nan) >= starts), at, -1)
         follows, precedes = np.zeros(self.count, np.bool_), np.zeros(self.count, np.bool_)
         follows[1:] = (at[1:] == at[:-1]) & (at[1:] >= 0)
         precedes[:-1] = follows[1:]
-        self.pause_start_ms = np.where(follows, starts, _picked(begin, at, np.nan))
-        self.pause_ms = (
-            np.where(precedes, np.append(starts[1:], np.nan), _picked(end, at, np.nan)) - self.pause_start_ms
-        )
-        self.suspend_ms = np.where(follows, 0, _picked(stopped - begin, at, np.nan))
+        self.pause_start_ms = np.where(follows, starts, picked(begin, at, np.nan))
+        self.pause_ms = np.where(precedes, np.append(starts[1:], np.nan), picked(end, at, np.nan)) - self.pause_start_ms
+        self.suspend_ms = np.where(follows, 0, picked(stopped - begin, at, np.nan))
         background = np.flatnonzero(self.is_background)
         if not len(background):
             return
@@ -178,16 +177,16 @@ class ProcessCollections:
         kept, total = events.committed
         rows = np.flatnonzero(kept.pid == pid)
         at = np.searchsorted(kept.ms[rows], self.stop_ms, "right") - 1
-        told = (at >= 0) & (_picked(kept.ms[rows], at, -np.inf) >= self.starts.ms)
-        self.committed = np.where(told, _picked(total[rows].astype(np.float64), at, np.nan), np.nan)
+        told = (at >= 0) & (picked(kept.ms[rows], at, -np.inf) >= self.starts.ms)
+        self.committed = np.where(told, picked(total[rows].astype(np.float64), at, np.nan), np.nan)
 
     @property
     def condemned(self) -> Coded:
         """Why each is of its generation, in words; None where nothing tells."""
         rows = self.overall_row
-        own = [_picked(self.overall[f"CondemnReasons{one}"], rows, -1).astype(np.int64) for one in (0, 1)]
+        own = [picked(self.overall[f"CondemnReasons{one}"], rows, -1).astype(np.int64) for one in (0, 1)]
         local = [
-            _picked(self.per_heap[f"CondemnReasons{one}"], self.per_heap_row, -1).astype(np.int64) for one in (0, 1)
+            picked(self.per_heap[f"CondemnReasons{one}"], self.per_heap_row, -1).astype(np.int64) for one in (0, 1)
         ]
         reasons, conditions = (np.maximum(a, 0) | np.maximum(b, 0) for a, b in zip(own, local, strict=True))
         known = (own[0] >= 0) | (local[0] >= 0)
@@ -209,7 +208,7 @@ class ProcessCollections:
 
     def of_heaps(self, name: str) -> Array:
         """A field of GC/HeapStats."""
-        values = _picked(self.heaps[name].astype(np.float64), self.heap_row, np.nan)
+        values = picked(self.heaps[name].astype(np.float64), self.heap_row, np.nan)
         return np.where(values < 0, np.nan, values)
 
     def summed(self, names: Sequence[str]) -> Array:
@@ -219,7 +218,7 @@ class ProcessCollections:
 
     def of_all(self, name: str) -> Array:
         """A field of GC/GlobalHeapHistory."""
-        values = _picked(self.overall[name].astype(np.float64), self.overall_row, np.nan)
+        values = picked(self.overall[name].astype(np.float64), self.overall_row, np.nan)
         return np.where(values < 0, np.nan, values)
 
     def total(self, name: str, known: Array | None = None) -> Array:
@@ -238,7 +237,7 @@ class ProcessCollections:
         times = self.overall[VALUES][:, phase, 0]
         times = np.where(times >= _BELOW_NOTHING, np.nan, times)
         times = times.sum(axis=1) if times.ndim > 1 else times
-        return _picked(times, self.overall_row, np.nan) / _US
+        return picked(times, self.overall_row, np.nan) / _US
 
 
 def _stops(starts: Kept, stops: Kept) -> Array:
@@ -254,7 +253,7 @@ def _stops(starts: Kept, stops: Kept) -> Array:
         made[row] = order[place] if place < last[row] else -1
     if (last - first > 1).any():
         return made
-    there = (last > first) & (_picked(times, np.where(last > first, first, -1), -np.inf) >= starts.ms)
+    there = (last > first) & (picked(times, np.where(last > first, first, -1), -np.inf) >= starts.ms)
     made[there] = order[first[there]]
     return made
 
@@ -299,10 +298,3 @@ def _next(events: Kept, since: Kept) -> Array:
         first = np.append(times, np.nan)[np.searchsorted(times, since.ms[rows], "left")]
         made[rows] = np.where(first <= np.append(since.ms[rows][1:], np.inf), first, np.nan)
     return made
-
-
-def _picked(values: Array, rows: Array, missing: float) -> Array:
-    """Values by rows; ``missing`` where the row is -1."""
-    if not len(values):
-        return np.full(len(rows), missing)
-    return np.where(rows >= 0, values[rows], missing)

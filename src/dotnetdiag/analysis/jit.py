@@ -19,7 +19,7 @@ from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, named
 from dotnetdiag.analysis.native import NO_COMPILER, native_of
-from dotnetdiag.analysis.pairs import latest_rows, pairs
+from dotnetdiag.analysis.pairs import latest_rows, pairs, picked
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
@@ -127,16 +127,16 @@ class JitFold:
         starts, ends, entries = self._starts.all(), self._ends.all(), self._entries.all()
         end = pairs(starts.ms, _keys(starts), ends.ms, _keys(ends))
         known = end >= 0
-        flags = np.where(known, _at(ends["MethodFlags"], end), 0)
+        flags = picked(ends["MethodFlags"], end, 0)
         tier = (np.maximum(flags, 0) >> _TIER_SHIFT) & _TIER_MASK
-        compile_ms = np.where(known, _at(ends.ms, end) - starts.ms, 0.0)
-        native = np.where(known, np.maximum(_at(ends["MethodSize"], end), 0), 0)
+        compile_ms = np.where(known, picked(ends.ms, end, 0.0) - starts.ms, 0.0)
+        native = np.maximum(picked(ends["MethodSize"], end, 0), 0)
         il = np.maximum(starts["MethodILSize"], 0)
         waited = ~self._is_background(starts, tier)
         looked = latest_rows(
             [entries.pid, entries["MethodID"]], entries.ms, [starts.pid, starts["MethodID"]], starts.ms
         )
-        rejected = (looked >= 0) & (_at(entries["EntryPoint"], looked) == 0)
+        rejected = picked(entries["EntryPoint"], looked, -1) == 0
         valid = None if known.all() else known
         methods = self._methods(starts)  # an id is used again when what had it is gone
         columns: dict[str, Column] = {
@@ -223,8 +223,3 @@ class JitFold:
 
 def _keys(events: Kept) -> tuple[Array, Array, Array]:
     return events.pid, events.tid, events["MethodID"]
-
-
-def _at(values: Array, rows: Array) -> Array:
-    """Values by rows, some other one where there is no row."""
-    return values[rows] if len(values) else np.zeros(len(rows), values.dtype)

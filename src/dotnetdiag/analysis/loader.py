@@ -19,7 +19,7 @@ from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.intervals import covered_ms
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, words_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
-from dotnetdiag.analysis.pairs import first_rows, latest_rows, pairs
+from dotnetdiag.analysis.pairs import first_rows, latest_rows, pairs, picked
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -125,8 +125,7 @@ class LoaderFold:
         if len(assemblies) and not len(made.starts):
             notes.append(NO_BINDS)
         self._notes = tuple(notes)
-        known = stop >= 0
-        loaded = np.where(known, np.append(typed.ms, 0.0)[stop] - types.ms, np.nan)
+        loaded = picked(typed.ms, stop, np.nan) - types.ms
         binds = self._bind_columns(made)
         failed = int((np.asarray(made.stops["Success"])[made.stop[made.known]] == 0).sum())
         bind_ms = covered_ms(made.starts.pid, made.starts.ms, made.starts.ms + np.nan_to_num(made.duration_ms))
@@ -149,15 +148,15 @@ class LoaderFold:
     def _bind_columns(self, made: Lasting) -> dict[str, Column]:
         starts, known, stops = made.starts, made.known, made.stops
         attempts = self._attempts.all()
-        ended = np.where(known, np.append(stops.ms, 0.0)[made.stop], -1.0)
+        ended = picked(stops.ms, made.stop, -1.0)
         # the last way that was tried before the end, if it failed, tells why
         last = latest_rows(
             [attempts.pid, attempts.tid], attempts.ms, [starts.pid, starts.tid], np.where(known, ended, starts.ms)
         )
-        last = np.where((last >= 0) & (np.append(attempts.ms, 0.0)[last] >= starts.ms), last, -1)
-        success = np.where(known, np.append(stops["Success"], 0)[made.stop], 0)
-        wrong = known & (success == 0) & (last >= 0) & (np.append(attempts["Result"], 0)[last] != _SUCCESS)
-        stage = np.append(attempts["Stage"], -1)[last]
+        last = np.where(picked(attempts.ms, last, -np.inf) >= starts.ms, last, -1)
+        success = picked(stops["Success"], made.stop, 0)
+        wrong = known & (success == 0) & (picked(attempts["Result"], last, _SUCCESS) != _SUCCESS)
+        stage = picked(attempts["Stage"], last, -1)
         return {
             "start_ms": number(starts.ms),
             "duration_ms": number(made.duration_ms),
@@ -167,10 +166,10 @@ class LoaderFold:
             "requested_by": self._coded(starts["RequestingAssembly"]),
             "context": self._coded(starts["AssemblyLoadContext"]),
             "success": whole(success, known),
-            "cached": whole(np.where(known, np.append(stops["Cached"], 0)[made.stop], 0), known),
-            "path": self._coded(np.where(known, np.append(stops["ResultAssemblyPath"], -1)[made.stop], -1)),
+            "cached": whole(picked(stops["Cached"], made.stop, 0), known),
+            "path": self._coded(picked(stops["ResultAssemblyPath"], made.stop, -1)),
             "stage": Coded.naming(Scalar(stage, mask(last >= 0), Kind.I8), self._stage),
-            "error": self._coded(np.where(wrong, np.append(attempts["ErrorMessage"], -1)[last], -1)),
+            "error": self._coded(np.where(wrong, picked(attempts["ErrorMessage"], last, -1), -1)),
             "method": made.method,
         }
 
@@ -182,12 +181,12 @@ class LoaderFold:
             "pid": whole(assemblies.pid),
             "tid": whole(assemblies.tid),
             "assembly": self._coded(assemblies["FullyQualifiedAssemblyName"]),
-            "path": self._coded(np.where(of >= 0, np.append(modules["ModuleILPath"], -1)[of], -1)),
+            "path": self._coded(picked(modules["ModuleILPath"], of, -1)),
         }
 
     def _type_columns(self, types: Kept, typed: Kept, stop: Array, loaded: Array) -> dict[str, Column]:
         known = stop >= 0
-        name = np.where(known, np.append(typed["TypeName"], -1)[stop], -1)
+        name = picked(typed["TypeName"], stop, -1)
         found = groups([types.pid, name], loaded, known)
         return {
             "type": texts(self._typed.texts.names, name[found.first]),

@@ -17,6 +17,7 @@ from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER
+from dotnetdiag.analysis.pairs import picked
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import HOSTING, KINDS, SCOPE
 from dotnetdiag.analysis.request_spans import RequestSpans, SpanEvents
@@ -129,7 +130,7 @@ class LogsFold:
         request = spans.above(of, HOSTING)
         request = np.where(request >= 0, request, _shown(spans, of, is_shown))
         known = request >= 0
-        label = np.where(known, np.append(spans.rows["label"], -1)[request], -1)
+        label = picked(spans.rows["label"], request, -1)
         columns: dict[str, Column] = {
             "ms": number(kept.ms),
             "pid": whole(kept.pid),
@@ -140,7 +141,7 @@ class LogsFold:
             "event": texts(self._names.names, kept["EventName"]),
             "message": texts(self._messages.names, kept["FormattedMessage"]),
             "request": texts(spans.labels, label),
-            "request_row": whole(np.where(known, np.append(np.cumsum(is_shown) - 1, -1)[request], -1), known),
+            "request_row": whole(picked(np.cumsum(is_shown) - 1, request, -1), known),
         }
         return columns, int(known.sum())
 

@@ -53,6 +53,13 @@ def nested(codes: Array, order: Array, starts: int) -> Array:
     return made
 
 
+def picked(values: Array, rows: Array, missing: float) -> Array:
+    """Values by rows, as what is told here; ``missing`` where the row is -1."""
+    if not len(values):
+        return np.full(len(rows), missing)
+    return np.where(rows >= 0, values[rows], missing)
+
+
 def first_rows(pid: Array, number: Array, of_pid: Array, of: Array) -> Array:
     """Of each pair in the last two columns the first row of the first two that has it; -1 for none, and for the number 0."""
     made = np.full(len(of), -1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, narrow
-from dotnetdiag.analysis.pairs import latest_rows, pairs
+from dotnetdiag.analysis.pairs import latest_rows, pairs, picked
 from dotnetdiag.analysis.request_kinds import ARGUMENTS, KINDS, RequestKind, readable
 from dotnetdiag.analysis.trees import levels
 from dotnetdiag.events import Column, EventSchema
@@ -94,10 +94,10 @@ class RequestSpans:
                 "tid": starts.tid,
                 "activity": starts["activity"],
                 "related": starts["related"],
-                "stop_ms": _at(stops.ms, stop, np.nan),
-                "stop_tid": _at(stops.tid, stop, 0),
-                "status": _at(told, stop, 0),
-                "reason": narrow(np.where(failed >= 0, _at(why, failed, -1) + len(self.reasons), -1)),
+                "stop_ms": picked(stops.ms, stop, np.nan),
+                "stop_tid": picked(stops.tid, stop, 0),
+                "status": picked(told, stop, 0),
+                "reason": narrow(np.where(failed >= 0, picked(why, failed, -1) + len(self.reasons), -1)),
                 "kind": np.full(len(starts), number, np.int32),
                 "label": narrow(which + len(labels)),
             }
@@ -163,14 +163,6 @@ class RequestSpans:
 def _keys(events: Kept) -> tuple[Array, Array]:
     """What tells which end is of which begin: the activity, or the thread where there is none."""
     return events.pid, np.where(events["activity"] > 0, events["activity"], -events.tid)
-
-
-def _at(values: Array, rows: Array, none: float) -> Array:
-    """The values of some rows, and another for -1."""
-    known = rows >= 0
-    made = np.full(len(rows), none, values.dtype)
-    made[known] = values[rows[known]]
-    return made
 
 
 def _ends(starts: Kept, stops: Kept) -> Array:
