@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import signal
 import struct
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from uuid import UUID
 
@@ -168,6 +171,49 @@ def test_activity_ids_have_the_numbers_in_which_they_come_one_by_one_and_many_at
     assert list(table) == [table[index] for index in range(len(known))] == [UUID(bytes_le=raw) for raw in known]
     with pytest.raises(IndexError):
         table[len(known)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no signals of a clock here")
+def test_an_activity_id_that_a_signal_interrupts_with_the_same_has_its_number() -> None:
+    """A signal's handler writes an event of the activity that the program was just about to write one of."""
+    table, told = GuidTable(), list[tuple[bytes, int]]()
+    now = b"?" * 16
+
+    def interrupt(*_: object) -> None:
+        told.append((now, table.intern(now)))
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
+    try:
+        for number in range(200_000):
+            now = number.to_bytes(16, "little")
+            told.append((now, table.intern(now)))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    data = table.bytes().tobytes()
+    assert len(told) > 200_000
+    assert [raw for raw, number in told if data[16 * number : 16 * number + 16] != raw] == []
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_threads_that_ask_for_all_activity_ids_at_once_get_all(from_file: bool) -> None:
+    ids = [number.to_bytes(16, "little") for number in range(41)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(100):
+                table = GuidTable()
+                if from_file:
+                    table.intern_at(memoryview(b"".join(ids)), np.arange(41, dtype=np.int64) * 16)
+                else:
+                    for raw in ids:
+                        table.intern(raw)
+                found = [pool.submit(lambda table=table: table.bytes().tobytes()) for _ in range(4)]  # type: ignore[misc]
+                assert {one.result() for one in found} == {b"".join(ids)}
+    finally:
+        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("start", [-1, 1, 1 << 40])

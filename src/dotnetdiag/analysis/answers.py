@@ -26,7 +26,7 @@ _MOST = float((1 << 63) - 1024)
 def number(values: Array, known: Array | None = None) -> Scalar:
     """A column of fractions; None where they are not ``known`` (a mask; without it: where they are NaN or infinite)."""
     known = np.isfinite(values) if known is None else known
-    return Scalar(np.nan_to_num(values), mask(known), Kind.F8)
+    return Scalar(np.nan_to_num(values.astype(np.float64, copy=False)), mask(known), Kind.F8)
 
 
 def whole(values: Array, known: Array | None = None) -> Scalar:

@@ -18,7 +18,7 @@ import numpy as np
 from dotnetdiag.analysis.answers import answer_table, number, texts, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
-from dotnetdiag.analysis.groups import groups
+from dotnetdiag.analysis.groups import groups, sums
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having, narrow
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.pairs import combined_codes, pairs, picked
@@ -155,12 +155,13 @@ class ExceptionsFold:
         catch, over = followed.ended(THROWN, CAUGHT), followed.ended(CAUGHT, CATCH_OVER)
         handled = picked(others[CATCH_OVER].ms, over, np.nan) - caught.ms
         in_finally, filtered = followed.throw_of(FINALLY), followed.throw_of(FILTER)
+        told = in_finally >= 0
         return {
             "catch_ms": picked(caught.ms, catch, np.nan) - thrown.ms,
             "handled_ms": picked(handled, catch, np.nan),
             "caught_by": narrow(picked(caught["MethodName"], catch, -1)),
-            "finallys": narrow(np.bincount(in_finally[in_finally >= 0], minlength=len(thrown))),
-            "finally_ms": _sums(in_finally, _lasted(others[FINALLY], others[FINALLY_OVER]), len(thrown)),
+            "finallys": narrow(np.bincount(in_finally[told], minlength=len(thrown))),
+            "finally_ms": sums(in_finally[told], _lasted(others[FINALLY], others[FINALLY_OVER])[told], len(thrown)),
             "filters": narrow(np.bincount(filtered[filtered >= 0], minlength=len(thrown))),
         }
 
@@ -210,11 +211,6 @@ def _lasted(starts: Kept, stops: Kept) -> Array:
     """How long each took, 0 where it has no end."""
     stop = pairs(starts.ms, _keys(starts), stops.ms, _keys(stops))
     return np.where(stop >= 0, np.append(stops.ms, 0.0)[stop] - starts.ms, 0.0)
-
-
-def _sums(rows: Array, values: Array, count: int) -> Array:
-    """Of so many rows what comes to each."""
-    return np.bincount(rows[rows >= 0], values[rows >= 0], minlength=count)
 
 
 def _as_elsewhere(name: str) -> str:

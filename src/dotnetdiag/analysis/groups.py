@@ -40,7 +40,7 @@ class Groups:
     def sums(self, values: Array) -> Array:
         """The sum of other values of each group's rows."""
         own = self.which >= 0
-        return np.bincount(self.which[own], values[own], minlength=len(self))
+        return sums(self.which[own], values[own], len(self))
 
     def quantiles(self, values: Array, shares: Sequence[float]) -> list[Array]:
         """Of each group's values, but for those that are NaN, the ones below which these shares are, between two values in proportion, as
@@ -62,6 +62,11 @@ class Groups:
         return [at(share) for share in shares]
 
 
+def sums(places: Array, values: Array, count: int) -> Array:
+    """Of so many places what comes to each (f64): ``numpy.bincount`` counts in whole numbers where there is nothing."""
+    return np.bincount(places, values, minlength=count).astype(np.float64, copy=False)
+
+
 def groups(keys: Sequence[Array], values: Array, rows: Array | None = None, *, counts: Array | None = None) -> Groups:
     """Rows (a mask, None: all) with equal keys. Values that are NaN count as rows, and add nothing. ``counts``: of rows that each stand for several,
     whose number depends on how they came, what they count as.
@@ -75,7 +80,7 @@ def groups(keys: Sequence[Array], values: Array, rows: Array | None = None, *, c
     first = np.full(number, len(values))
     np.minimum.at(first, codes, own)
     count = np.bincount(codes, None if counts is None else counts[own], minlength=number)
-    total = np.bincount(codes, plain, minlength=number)
+    total = sums(codes, plain, number)
     most = np.full(number, np.nan)
     np.fmax.at(most, codes, values[own])
     which = np.full(len(values), -1)
