@@ -33,20 +33,20 @@ def test_a_message_is_made_by_name_and_whole() -> None:
     set_kind: Any = SetEnvironmentVariable
     assert EnablePerfMap() == EnablePerfMap(perf_map_type=1, trailing=b"")
     assert EnablePerfMap(perf_map_type=2).perf_map_type == 2
-    with pytest.raises(TypeError, match="SetEnvironmentVariable: value is missing"):
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'value'"):
         set_kind(name="A")
-    with pytest.raises(TypeError, match="EnablePerfMap: no such field: kind"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'kind'"):
         map_kind(kind=1)
     with pytest.raises(TypeError):
         map_kind(2)
 
 
 def test_a_message_is_never_changed() -> None:
-    with pytest.raises(FrozenInstanceError, match="cannot assign to name"):
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'name'"):
         MESSAGE.name = "B"
     with pytest.raises(FrozenInstanceError):
         MESSAGE.other = 1
-    with pytest.raises(FrozenInstanceError, match="cannot delete value"):
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'value'"):
         del MESSAGE.value
     assert replace(MESSAGE, value="x") == SetEnvironmentVariable(name="A", value="x")
     assert MESSAGE.value is None

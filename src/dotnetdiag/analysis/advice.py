@@ -7,11 +7,11 @@ costs less than :data:`LEAST` is not told, nor what a program that is well does 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold

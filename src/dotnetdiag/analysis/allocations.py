@@ -10,11 +10,11 @@ recording has samples, its ticks do not count.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, texts, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of

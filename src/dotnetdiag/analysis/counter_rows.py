@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.distinct import distinct_texts
 from dotnetdiag.events import Scalar, Struct, Text
 from dotnetdiag.events import Table as Payloads

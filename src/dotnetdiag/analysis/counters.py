@@ -24,12 +24,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.counter_rows import FIGURES, QUANTILES, Array, CounterRows
 from dotnetdiag.analysis.event_counters import is_event_counters, read_event_counters
 from dotnetdiag.analysis.fold import OfTypes, fold

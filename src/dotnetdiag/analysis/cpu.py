@@ -12,11 +12,11 @@ ticks until it came back.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.fold import OfTypes, fold
 from dotnetdiag.analysis.profile import MILLISECONDS, SAMPLES, Array, State

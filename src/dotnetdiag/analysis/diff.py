@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import DIGITS, Array, Origin
 from dotnetdiag.analysis.stack_profile import StackProfile

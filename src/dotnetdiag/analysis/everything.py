@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.advice import Answers, advice_of
 from dotnetdiag.analysis.allocations import AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold

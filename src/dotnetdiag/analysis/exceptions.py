@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, number, texts, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.frames import Frames, pseudo
 from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, P, Profile, State
 from dotnetdiag.errors import GrammarError, UsageError

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, Seconds, fold, in_seconds, seconds_of

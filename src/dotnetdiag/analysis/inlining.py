@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having

@@ -7,11 +7,11 @@ looked for: Method/R2RGetEntryPoint tells of each look, with the entry point 0 w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, fold

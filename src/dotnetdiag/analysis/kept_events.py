@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.distinct import combined, distinct_texts, numbered
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.events import Column, EventSchema, Scalar

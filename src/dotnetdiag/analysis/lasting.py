@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.pairs import pairs
 from dotnetdiag.analysis.profile import MILLISECONDS, State

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.trace.distinct import ranked

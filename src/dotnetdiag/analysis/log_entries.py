@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.table import EventTable

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.counter_rows import (
     FIGURES,
     QUANTILES,

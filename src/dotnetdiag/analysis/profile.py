@@ -20,13 +20,13 @@ Everything else (per node, method, thread) is sums over this table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import IntEnum
 from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Scalar

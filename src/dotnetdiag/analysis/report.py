@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
+from dotnetdiag._dataclasses import dataclass, field_names, replace
 from dotnetdiag.table import Table
 
 
@@ -28,13 +28,15 @@ class Report:
         """The same with other notes, in its tables too."""
         if notes == self.notes:
             return self
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found = {name: getattr(self, name) for name in field_names(self)}
         tables = {name: one.with_notes(notes) for name, one in found.items() if isinstance(one, Table)}
         return replace(self, **tables, notes=notes)
 
     def document(self) -> dict[str, Any]:
         """As :meth:`to_json`, with tables in the place of their rows."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        from dataclasses import asdict
+
+        found = {name: getattr(self, name) for name in field_names(self)}
         tables = {name: one for name, one in found.items() if isinstance(one, Table)}
         names = sorted(tables, key=lambda name: not name.startswith("by_"))  # what is together before each by itself
         return {**{name: tables[name] for name in names}, "totals": asdict(self.totals), "notes": list(self.notes)}

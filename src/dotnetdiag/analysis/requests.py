@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, mask, number, whole
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.filters import without_tiers
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.frames import Frames

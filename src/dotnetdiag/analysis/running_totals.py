@@ -21,10 +21,10 @@ histogram                                                           since the be
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.counters import Counters
 from dotnetdiag.analysis.series import CounterKind, InstrumentKey, Series
 from dotnetdiag.events import Scalar, Struct

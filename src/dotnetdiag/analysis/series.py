@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.tags import TagTexts
 
 SERIES_LIMIT = 1 << 17

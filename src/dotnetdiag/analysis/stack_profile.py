@@ -6,9 +6,9 @@ name of a frame (``module!Namespace.Type.Method(parameters)``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.profile import Profile, State
 from dotnetdiag.durations import time_of

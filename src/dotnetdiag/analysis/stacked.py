@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.filters import hide_framework, hide_tracing
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.profile import State

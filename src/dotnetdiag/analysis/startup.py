@@ -9,12 +9,12 @@ do that at once, so that the parts need not come to the whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath, PureWindowsPath
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionsFold

@@ -10,11 +10,11 @@ A method is known by the stack of its await, else (NativeAOT) by the name of its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo

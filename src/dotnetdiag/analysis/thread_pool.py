@@ -8,11 +8,11 @@ longer than :data:`LATE_MS`: it has too few threads that are free, whatever they
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import number, whole
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import groups

@@ -7,11 +7,11 @@ far as they were recorded; the rest are what the other questions count, by threa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold

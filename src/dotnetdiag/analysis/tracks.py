@@ -6,11 +6,11 @@ All of it comes from the folds of the questions, in one pass. Times are nanoseco
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.counters import Counters, CountersFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.distinct import combined, distinct_texts

@@ -8,11 +8,11 @@ A wait is between WaitHandleWait/Start and /Stop (9 and later): all that waits i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, mask, number, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.groups import groups

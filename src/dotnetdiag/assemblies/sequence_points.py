@@ -6,9 +6,9 @@ Layout: the Portable PDB Format Specification v1.0 of dotnet/runtime, for the ta
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.assemblies.startup_hook import _Broken, _Bytes, _streams
 
 _DOCUMENT, _METHOD_DEBUG_INFORMATION = 0x30, 0x31

@@ -9,11 +9,11 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from types import TracebackType
 
 import click
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.cli.render import echo
 from dotnetdiag.errors import UsageError
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.cli.command import LAUNCHED
 from dotnetdiag.cli.launching import SHOW_CHILD_IO, launch_of, startup_options, watched
 from dotnetdiag.cli.options import complete_name, complete_pid

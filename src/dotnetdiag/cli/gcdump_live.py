@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.options import say_waiting, target_of, target_parameters
 from dotnetdiag.cli.render import echo, size_text, write_raw

@@ -6,11 +6,11 @@ import functools
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.cli.files import shown_path
 from dotnetdiag.cli.signals import handled
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.cli.options import NO_TARGET, client_of, target_of, target_parameters
 from dotnetdiag.cli.render import echo
 from dotnetdiag.errors import UsageError

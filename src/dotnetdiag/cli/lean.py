@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
 
 _OBJECTS = 100_000
-_DOCUMENTATION = frozenset({"numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars"})
 
 
 def collect_seldom() -> None:
@@ -22,26 +26,109 @@ def collect_seldom() -> None:
 
 def be_lean() -> None:
     """For verbs that load numpy. No threads for linear algebra, of which there is none here: they spin for a while when they are born, which was
-    100 of the 500 ms of processor time of a report. Not for verbs that start programs, which would inherit it. And of 150 ms of a short report 6 were
-    numpy's texts for ``help``, which are loaded when somebody asks for them, and nobody does.
+    100 of the 500 ms of processor time of a report. Not for verbs that start programs, which would inherit it. And of the 65 ms that numpy takes
+    to load 25 are texts for ``help``, types for checkers, and modules that it uses seldom: they are loaded when somebody asks for them.
     """
     collect_seldom()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if _Postponing not in sys.meta_path:
-        sys.meta_path.insert(0, _Postponing)
+    if _Finder not in sys.meta_path:
+        sys.meta_path.insert(0, _Finder)
+
+
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module that is loaded when it is called."""
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments, **named)
+
+    return call
+
+
+def _nothing(_: object) -> None:
+    """No signature for ``help``."""
+
+
+_LINEAR = {name: _later("numpy.linalg", name) for name in ("eigvals", "inv", "lstsq", "matrix_power")}
+_WITHOUT: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "numpy": {
+        "numpy._core._add_newdocs": {},
+        "numpy._core._add_newdocs_scalars": {},
+        "numpy.linalg": _LINEAR,
+        "ast": {},
+        "ctypes": {},
+        "inspect": {"cleandoc": str, "signature": _nothing},
+        "pickle": {},
+        "platform": {},
+        "textwrap": {},
+    },
+    "uuid": {"platform": {"system": lambda: os.uname().sysname}} if hasattr(os, "uname") else {},
+}
+"""Of each module what it imports and does not use yet, with what it does use. Should another version use more, that module is loaded then."""
+_POSTPONED = frozenset({"numpy.typing"})
+"""Modules that are loaded when something of theirs is used."""
+_wanted: set[str] = set()
+"""Those of which something was."""
+
+
+class _StandIn(ModuleType):
+    """In place of a module that nobody has used yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        _wanted.add(self.__name__)
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
 
 
 class _Postponing:
-    """Finds modules that are imported for what they do to others."""
+    """Loads a module when something of it is used."""
+
+    @staticmethod
+    def create_module(spec: ModuleSpec) -> ModuleType:
+        """What stands in for it."""
+        return _StandIn(spec.name)
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        """Nothing yet."""
+
+
+class _Without:
+    """Loads a module with stand-ins for some of what it imports."""
+
+    def __init__(self, loader: Loader, given: Mapping[str, Mapping[str, Any]]) -> None:
+        self._loader, self._given = loader, given
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As the other does."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run it. Who imports one of the modules behind that has the real one."""
+        stand_ins = [_StandIn(name) for name in self._given if name not in sys.modules]
+        for one in stand_ins:
+            vars(one).update(self._given[one.__name__])
+            sys.modules[one.__name__] = one
+        try:
+            self._loader.exec_module(module)
+        finally:
+            for one in stand_ins:
+                if sys.modules.get(one.__name__) is one:
+                    del sys.modules[one.__name__]
+
+
+class _Finder:
+    """Finds the modules that are loaded later, or :data:`_WITHOUT` others."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         """As other finders do."""
-        if name not in _DOCUMENTATION:
+        if name not in _WITHOUT and (name not in _POSTPONED or name in _wanted):
             return None
         found = PathFinder.find_spec(name, path, target)
         if found is not None and found.loader is not None:
-            from importlib.util import LazyLoader
-
-            found.loader = LazyLoader(found.loader)
+            loader = _Without(found.loader, _WITHOUT[name]) if name in _WITHOUT else _Postponing
+            found.loader = cast("Loader", loader)
         return found

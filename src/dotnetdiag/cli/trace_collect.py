@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import OK, TRACING_ERROR, report
 from dotnetdiag.cli.files import FileOrFolderPath, shown_path

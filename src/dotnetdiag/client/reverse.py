@@ -14,11 +14,11 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.client.hearing import Hearing
 from dotnetdiag.client.limits import Limits
 from dotnetdiag.client.running import run

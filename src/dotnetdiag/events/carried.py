@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.events import kernels, well_known
 from dotnetdiag.events.titles import is_carrier
 from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata

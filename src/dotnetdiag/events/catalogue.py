@@ -10,12 +10,12 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events.layout import SchemaField
 from dotnetdiag.events.names import Description
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.events.layout import Count, Kind, Layout, SchemaField
 from dotnetdiag.events.schema import EventSchema, Source
 from dotnetdiag.events.table import Table

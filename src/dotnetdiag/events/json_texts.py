@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.events import kernels
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

@@ -6,13 +6,13 @@ Everything takes ``buffer`` as a contiguous u8 array; starts and lengths as i64.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events import fallback
 from dotnetdiag.events.operations import State
 

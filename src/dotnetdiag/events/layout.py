@@ -12,9 +12,9 @@ metadata of a file (:func:`from_metadata`), or from a text (:func:`parse_fields`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.metadata import Field, FieldType, TypeCode
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from enum import IntEnum
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
+
+from dotnetdiag._dataclasses import dataclass, field_names
 
 
 class Op(IntEnum):
@@ -63,7 +64,7 @@ class Operation:
     """How many values stand in front of it at top level."""
 
 
-OPERATION = np.dtype([(field.name, np.int64) for field in fields(Operation)])
+OPERATION = np.dtype([(name, np.int64) for name in field_names(Operation)])
 """An operation as the kernels have it."""
 _VALUES = attrgetter(*OPERATION.fields or ())
 LARGEST_COUNT = 0x7FFFFFFF

@@ -8,12 +8,12 @@ as rows of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import FormatError
 from dotnetdiag.events import kernels
 from dotnetdiag.events.columns import Bytes, Column, ListOf, Mask, Scalar, Spans, Struct, Text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events import names
 from dotnetdiag.events.layout import SchemaField
 

@@ -5,12 +5,12 @@ file (:func:`tables`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.events import kernels
 from dotnetdiag.events.decoding import decode
 from dotnetdiag.events.inferring import infer, is_contradicted

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.events.columns import Bytes, Column, Mask, Struct, concat
 from dotnetdiag.events.schema import EventSchema
 

@@ -8,11 +8,11 @@ of a format is imported when something is written in it. All texts are UTF-8, wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, Union
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import MissingDependency, UsageError
 
 if TYPE_CHECKING:

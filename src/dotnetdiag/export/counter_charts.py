@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.counters import CounterLine, Counters
 from dotnetdiag.analysis.profile import Array
 from dotnetdiag.errors import UsageError

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 
 from dotnetdiag import __version__
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.filters import with_states
 from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, State
 from dotnetdiag.analysis.stack_profile import StackProfile

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import IO, TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export import FORMATS
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.alike_series import AlikeNumbers
 from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.analysis.series import CounterKind, Instrument, Series

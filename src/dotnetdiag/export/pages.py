@@ -10,9 +10,10 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import IO, Any
+
+from dotnetdiag._dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

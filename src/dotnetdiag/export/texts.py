@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from json.encoder import encode_basestring_ascii
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError

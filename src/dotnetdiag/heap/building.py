@@ -7,11 +7,11 @@ wrappers, then the pseudo-nodes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap.facts import Completeness, HeapFacts
 from dotnetdiag.heap.generations import generations

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dotnetdiag._dataclasses import dataclass, field
 
 if TYPE_CHECKING:
     import numpy as np

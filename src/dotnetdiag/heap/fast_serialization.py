@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import FormatError
 from dotnetdiag.wire.cursor import Cursor
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from array import array
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.errors import FormatError
 from dotnetdiag.heap.facts import HeapFacts, Interop, Segment
 from dotnetdiag.heap.fast_serialization import Deserializer, Read, Tag, TypeObject

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import kernels
 from dotnetdiag.heap.facts import MOST_BYTES, Completeness

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UsageError
 from dotnetdiag.heap import kernels
 from dotnetdiag.heap.facts import Completeness, HeapFacts

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.heap import histogram, tree
 from dotnetdiag.heap.advice import advice_table
 from dotnetdiag.heap.difference import HeapDiff, diff

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import ListOf, Scalar
 from dotnetdiag.events.columns import Text

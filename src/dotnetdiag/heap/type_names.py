@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from dotnetdiag._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from dotnetdiag.events import Column

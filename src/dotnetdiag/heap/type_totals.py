@@ -14,10 +14,10 @@ import os
 import sys
 from array import array
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import FormatError
 from dotnetdiag.heap.compiled import compiled
 from dotnetdiag.heap.facts import Completeness, HeapFacts

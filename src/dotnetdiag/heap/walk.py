@@ -7,11 +7,11 @@ missing, what follows it belongs to nothing that is known, and is cut off (gcdum
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.events import Column
 from dotnetdiag.heap import kernels
 from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS, layout

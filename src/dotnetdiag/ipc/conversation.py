@@ -10,8 +10,8 @@ Rule 4: who speaks is known by what is said: who advertises or answers is the ru
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.ipc import advertise
 from dotnetdiag.ipc.commands import SERVER_SET, Command, command_name
 from dotnetdiag.ipc.environment import EnvironmentReply

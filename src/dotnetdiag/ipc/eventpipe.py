@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.ipc.constants import ALL_KEYWORDS, EventLevel
 from dotnetdiag.ipc.fields import BOOL, U32, U64, pack_text, read_count, read_text
 from dotnetdiag.wire import Cursor, Packer

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum, IntFlag
 from typing import Any
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import MalformedError, ProtocolError, RequestRefused
 from dotnetdiag.ipc import advertise, legacy
 from dotnetdiag.ipc.commands import ERROR_ID, OK_ID, SERVER_SET, Command, command_name

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TypeVar
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.ipc.eventpipe import Provider
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.wire import Cursor
 
 

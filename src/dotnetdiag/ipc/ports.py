@@ -5,9 +5,9 @@ Source: ipc-protocol.md §11 (as the runtime parses it, measured in §21) and §
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import GrammarError
 
 

@@ -16,11 +16,11 @@ A runtime keeps one connection waiting; it carries one command, then the runtime
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.ipc.advertise import Advertise
 
 C = TypeVar("C")

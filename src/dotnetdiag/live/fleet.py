@@ -15,11 +15,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.errors import DiagnosticsError, TimedOut
 from dotnetdiag.events import EventSchema, Source, resolve
 from dotnetdiag.live.events import BROKEN_BYTES, STOP_TIMEOUT_S, Session

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.events import EventSchema, resolve
 from dotnetdiag.live.windows import WindowMaker
 from dotnetdiag.nettrace import EventBatch, Metadata, Reader

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.kernels import gather
 from dotnetdiag.nettrace import HeaderColumns, Metadata, TraceInfo

@@ -11,11 +11,11 @@ files (``trace.settling``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.events import EventSchema, ListOf, Source, Text, as_bytes, infer
 from dotnetdiag.events.kernels import gather
 from dotnetdiag.nettrace import (

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.part import point_block
 from dotnetdiag.nettrace.scanning import Contents

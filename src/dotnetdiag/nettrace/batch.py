@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.labels import LabelList

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from dotnetdiag._dataclasses import dataclass, field_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +175,7 @@ class _JoinedLater(_MadeLater):
         return self._count
 
 
-COLUMN_NAMES = tuple(field.name for field in fields(HeaderColumns))
+COLUMN_NAMES = field_names(HeaderColumns)
 COLUMN_TYPES: dict[str, npt.DTypeLike] = {
     "metadata_id": np.uint32,
     "sequence": np.uint32,

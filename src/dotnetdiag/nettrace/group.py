@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.nettrace.arena import Lent
 from dotnetdiag.nettrace.block import Block
 from dotnetdiag.nettrace.translation import Translation

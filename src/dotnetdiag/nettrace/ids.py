@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,8 @@ _MOST_SPARE_BITS = 4
 _NEAR, _NEAR_FOR_EACH = 64, 4
 """The array reaches so far, and so much farther for each id."""
 
-Table = npt.NDArray[np.uint32]
-Ids = npt.NDArray[np.uint32]
+Table: TypeAlias = "npt.NDArray[np.uint32]"
+Ids: TypeAlias = "npt.NDArray[np.uint32]"
 
 
 class Snapshot(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace.records import pack_string8, string8
 from dotnetdiag.wire import Cursor, Packer
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from dotnetdiag._dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ number of 5 means four lost; ``lossy-10`` proves it (90,000 written). In version
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace.constants import GAPS_LIMIT, THREADS_LIMIT
 from dotnetdiag.nettrace.last_numbers import LastNumbers
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Protocol
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.constants import MAGIC, SERIALIZATION, TAG_END, TAG_NULL, TRACE_SIZE

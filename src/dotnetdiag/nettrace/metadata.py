@@ -5,9 +5,10 @@ The same values come out of every format version (nettrace.md §3, §5.6, §6.3)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
+
+from dotnetdiag._dataclasses import dataclass
 
 
 class TypeCode(IntEnum):

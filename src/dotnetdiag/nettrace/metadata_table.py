@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.budget import NESTED_TYPE_COST, Budget, parsed_cost
 from dotnetdiag.nettrace.ids import FreeNumbers, IdMap

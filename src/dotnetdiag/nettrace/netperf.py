@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.block import Block
 from dotnetdiag.nettrace.budget import parsed_cost

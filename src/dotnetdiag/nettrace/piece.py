@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.kernel_types import BLOCK
 

@@ -6,9 +6,9 @@ does. What cannot be understood before it (ids, names) is a :class:`~dotnetdiag.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from uuid import UUID
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace.constants import FIELD_DEPTH_LIMIT
 from dotnetdiag.nettrace.metadata import Field, FieldType, Metadata, TypeCode

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.group import Group
 from dotnetdiag.nettrace.kernel_types import BLOCK, UNKNOWN

@@ -9,13 +9,13 @@ marked as sorted, and the runs of its threads in another order (``Writer.write_e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.arguments import check_kind
 from dotnetdiag.nettrace.block import Block

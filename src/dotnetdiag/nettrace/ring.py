@@ -9,8 +9,8 @@ Rule 3: times are those of arrival, which the caller tells: an event is not olde
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.last_numbers import LastNumbers

@@ -6,13 +6,13 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.batch import EventBatch
 from dotnetdiag.nettrace.block import Block, BlockRun

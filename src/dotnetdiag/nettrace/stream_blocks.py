@@ -7,8 +7,8 @@ anew wherever it is written.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.block import Block
 from dotnetdiag.nettrace.constants import STREAM_BLOCK_LIMIT, TAG_END, TAG_NULL, BlockKind

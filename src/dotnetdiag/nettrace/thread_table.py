@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.budget import Budget, parsed_cost
 from dotnetdiag.nettrace.ids import FreeNumbers

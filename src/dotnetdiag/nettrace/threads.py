@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.records import pack_string8, string8
 from dotnetdiag.wire import Cursor, Packer

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.ids import Snapshot
 from dotnetdiag.nettrace.kernel_types import MEANINGS, UNKNOWN

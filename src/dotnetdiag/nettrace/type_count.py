@@ -5,8 +5,8 @@ pass over 4 million events (a third of ``dotnetdiag.open(path).counts()``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.nettrace.loss_count import PIECE_BYTES, LossCounter, Unusual
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.records import parse_record

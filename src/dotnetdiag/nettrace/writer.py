@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, SupportsIndex
@@ -23,6 +22,7 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import blobs
 from dotnetdiag.nettrace.arguments import REFUSED, bytes_of, check_kind, whole_number

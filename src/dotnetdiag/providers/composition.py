@@ -6,9 +6,9 @@ of the CLR events; two presets that name one provider are joined.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD
 from dotnetdiag.ipc.eventpipe import Provider, Tracepoints

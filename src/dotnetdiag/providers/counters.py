@@ -12,9 +12,9 @@ and the meter of that name, with ``EventCounters\\`` in front only the EventSour
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from uuid import uuid4
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.ipc.eventpipe import Provider
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD, EventLevel
 from dotnetdiag.ipc.eventpipe import Provider

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.query.arrow_dataset import dataset_of
 from dotnetdiag.query.file_task import FileTask, Mapper

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.query.recordings import Recording, Shelf
 from dotnetdiag.query.scan import Scan
 from dotnetdiag.query.tables import QueryTable

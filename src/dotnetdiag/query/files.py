@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from glob import glob, has_magic
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.errors import InputError, MissingDependency, UsageError
 from dotnetdiag.trace.trace import Trace
 

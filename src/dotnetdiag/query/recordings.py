@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.trace import Trace
 

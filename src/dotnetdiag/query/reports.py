@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.table import Table
 from dotnetdiag.trace.trace import Trace
 

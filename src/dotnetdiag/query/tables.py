@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import Column, Text
 from dotnetdiag.query.batches import FILE, arrow, distinct_names, schema_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import MissingDependency
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.providers.composition import Composition, ProviderSource
 from dotnetdiag.providers.names import misspelled

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.errors import UsageError
 from dotnetdiag.providers.composition import Composition, compose
 from dotnetdiag.recipes.keeping import Keeping, StopCause

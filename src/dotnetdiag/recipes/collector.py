@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.errors import UsageError, WrongCombination
 from dotnetdiag.transport.loopback_users import is_loopback
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace import iter_blocks
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import HasTable, Losses, Table

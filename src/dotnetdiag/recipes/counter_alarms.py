@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import UsageError
 from dotnetdiag.recipes.counter_watch import CounterOptions, CounterProcess, CounterTargets, CounterUpdate, CounterWatch

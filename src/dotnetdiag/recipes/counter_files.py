@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import OutputError, UsageError
 from dotnetdiag.events import Column, Scalar

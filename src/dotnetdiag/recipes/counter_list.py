@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.counters import IN_THE_WAY, CountersFold, notice_text
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, UnsupportedCommand

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.counters import Counters
 from dotnetdiag.providers.counters import CounterChoice
 from dotnetdiag.providers.known_counters import KNOWN_EVENT_COUNTERS

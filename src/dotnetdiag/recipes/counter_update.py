@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.counters import Counters
 from dotnetdiag.client import Client
 from dotnetdiag.durations import seconds_of

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Self, TypeAlias
 from uuid import uuid4
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.counters import IN_THE_WAY, Counters, CountersFold
 from dotnetdiag.analysis.metrics import Notice
 from dotnetdiag.analysis.series import SeriesKey

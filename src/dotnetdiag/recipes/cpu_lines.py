@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.recipes.pdb_files import PdbFiles

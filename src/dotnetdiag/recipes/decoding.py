@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.errors import FormatError, InputError, UsageError
 from dotnetdiag.recipes.hex_text import ACCEPTED, LONGEST_LINE, hex_pieces
 from dotnetdiag.recipes.packets import PCAP_MAGICS, PCAPNG_MAGIC, Packets, Segment

@@ -6,11 +6,11 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.client import Client
 from dotnetdiag.errors import ProcessNotFound, UnsupportedCommand
 from dotnetdiag.recipes.collect import Collected, CollectOptions, Observer, collect

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.diff import Change, ProfileDiff, diff
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import GrammarError, UnknownName, UsageError

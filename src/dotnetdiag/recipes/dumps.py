@@ -6,10 +6,11 @@ import os
 import posixpath
 import re
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.client import Client
 from dotnetdiag.client.arguments import absolute_path
 from dotnetdiag.errors import NotSupported, OutputError, ServerError

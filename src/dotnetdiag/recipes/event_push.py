@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TypeVar
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis import activity_spans, log_entries
 from dotnetdiag.client import Client, TraceSession
 from dotnetdiag.errors import DiagnosticsError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import OutputError, UsageError
 from dotnetdiag.export import FORMATS, find_format, format_of
 from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stream, replacing, replacing_together

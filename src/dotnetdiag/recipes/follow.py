@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, OutputError, ProcessNotFound, TransportError, UsageError

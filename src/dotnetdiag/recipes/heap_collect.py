@@ -15,10 +15,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.client import Client
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import Cancelled, ConnectionEnded, DiagnosticsError, NotPossible, TimedOut, UnsupportedCommand

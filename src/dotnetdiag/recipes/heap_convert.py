@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export.heap_formats import HEAP_FORMATS, HeapFormat, heap_format, heap_format_of
 from dotnetdiag.recipes.heap_collect import CollectedHeap, HeapOptions

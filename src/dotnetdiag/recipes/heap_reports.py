@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import GrammarError
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import Cancelled, DiagnosticsError, UsageError
 from dotnetdiag.heap.difference import NumbersByType, growing_table, numbers_by_type

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from dotnetdiag._dataclasses import dataclass
 
 LONGEST_LINE = 1 << 20
 MOST_SQUEEZED = 1 << 20

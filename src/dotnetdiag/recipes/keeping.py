@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import UsageError, WrongCombination
 from dotnetdiag.recipes.sizes import size_bytes_of

@@ -6,10 +6,10 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import OutputError, TimedOut
 from dotnetdiag.nettrace.loss_count import LossCount, count_losses
 

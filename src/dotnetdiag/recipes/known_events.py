@@ -6,8 +6,8 @@ Of the runtime's providers all events are known, of others none. A name that is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.events import catalogue, well_known
 from dotnetdiag.events.catalogue import ValueMap

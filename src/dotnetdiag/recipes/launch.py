@@ -13,9 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from enum import Enum
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.client import Client
 from dotnetdiag.errors import (
     DiagnosticsError,

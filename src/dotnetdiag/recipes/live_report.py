@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.live import LiveEvents
 from dotnetdiag.live.symbols import LiveSymbols

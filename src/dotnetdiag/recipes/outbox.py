@@ -12,9 +12,9 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.recipes.collector import Delivery, Signal
 
 ROOM = 100_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.nettrace.loss_count import LossCount, count_losses
 from dotnetdiag.transport import processes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, UsageError

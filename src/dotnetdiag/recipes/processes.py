@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Protocol
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.client import Client
 from dotnetdiag.errors import (
     AmbiguousName,

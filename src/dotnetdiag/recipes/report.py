@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import Marks, cpu
 from dotnetdiag.analysis.profile import MethodWeight, State

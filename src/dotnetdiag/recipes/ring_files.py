@@ -15,9 +15,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, OutputError, TimedOut, UsageError
 from dotnetdiag.nettrace.part import Part

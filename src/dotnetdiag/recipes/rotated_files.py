@@ -13,8 +13,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.nettrace import Contents
 from dotnetdiag.nettrace.part import Part

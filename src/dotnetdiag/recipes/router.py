@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import queue
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import FormatError, TransportError
 from dotnetdiag.recipes.security import security_of
 from dotnetdiag.recipes.stop import Stop

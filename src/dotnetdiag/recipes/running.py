@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.recipes.launch import Child, Launch, launched, shell_code, started_alone, told_of_heirs
 from dotnetdiag.recipes.suspension import resume
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from dotnetdiag._dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import DiagnosticsError, NotPossible, UsageError
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.system_threads import SystemThread, system_threads

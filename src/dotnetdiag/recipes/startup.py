@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.client import Client
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.recipes.suspension import OLD_NAMES, OWN_SOCKET_VARIABLE, PORTS_VARIABLE

@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import GrammarError, UnknownName, UsageError, near
 from dotnetdiag.events import EventSchema, Source, catalogue, decode, resolve
 from dotnetdiag.events.carried import CarriedTypes

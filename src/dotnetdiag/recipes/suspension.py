@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, TimedOut, UnsupportedCommand
 from dotnetdiag.transport import processes

@@ -7,9 +7,9 @@ threads without one are called as the thread that started them.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.transport import processes
 
 

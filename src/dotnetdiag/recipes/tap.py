@@ -7,9 +7,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import OutputError
 from dotnetdiag.recipes.backlog import Backlog
 from dotnetdiag.recipes.outputs import check_outputs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.client import Client
 from dotnetdiag.errors import DiagnosticsError, TimedOut, UsageError
 from dotnetdiag.recipes.startup import Startup

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.table import HasTable, Losses, Table
 

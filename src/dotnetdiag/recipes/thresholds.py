@@ -17,9 +17,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import GrammarError

@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.profile import State

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace import header_fields
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.table import Table

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from typing import IO, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.events import Column, Struct
 from dotnetdiag.export.csv_table import row_writer

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace import Contents, Writer, rewrite
 from dotnetdiag.recipes.outputs import check_outputs, replacing

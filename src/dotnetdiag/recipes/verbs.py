@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, Unpack
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.durations import time_of
 from dotnetdiag.errors import UsageError
 from dotnetdiag.recipes.sources import PathText, opened, path_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.live import Account, LiveEvents
 from dotnetdiag.live.events import QUEUE_BYTES, check_limit, require_stacks

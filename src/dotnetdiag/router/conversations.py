@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.ipc.conversation import Conversation
 from dotnetdiag.ipc.explanation import ExplainedField, ExplainedMessage, Sender
 

@@ -19,11 +19,11 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import DiagnosticsError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import command_name

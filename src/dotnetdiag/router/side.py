@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import ConnectFailed, TransportError, UsageError
 from dotnetdiag.ipc.ports import PortMode
 from dotnetdiag.router.websocket import WebSocketAddress, check_websocket, introducing_websocket, welcoming_websocket

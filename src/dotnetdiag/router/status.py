@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.transport import Deadline
 from dotnetdiag.transport.aio import drive

@@ -16,11 +16,11 @@ import hmac
 import logging
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, GrammarError, MissingDependency, UsageError
 from dotnetdiag.transport.addresses import TcpAddress
 from dotnetdiag.transport.security import Security, introducing, welcoming

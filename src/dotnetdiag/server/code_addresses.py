@@ -14,10 +14,10 @@ import struct
 import sys
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.server import kernels
 from dotnetdiag.server.blocking import own_lock
 

@@ -20,10 +20,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD, BufferingMode, DumpFlags

@@ -10,8 +10,8 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode
 from dotnetdiag.server.event_fields import z16
 from dotnetdiag.server.gc_pauses import GC_PAUSES

@@ -9,9 +9,9 @@ Rule 4: after an answer there is nothing more to say: every error ends the conne
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.ipc.frames import HEADER_SIZE, MAGIC, Frame
 from dotnetdiag.ipc.hresults import HResult
 from dotnetdiag.ipc.legacy import is_legacy

@@ -8,9 +8,9 @@ Rule 3: whatever a command raises becomes an answer. What it did not mean to rai
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import ProtocolError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.constants import MAX_PROVIDERS

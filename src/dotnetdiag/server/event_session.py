@@ -18,13 +18,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD, BufferingMode, EventLevel, TraceFormat
 from dotnetdiag.ipc.eventpipe import Provider

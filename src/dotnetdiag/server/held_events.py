@@ -14,12 +14,12 @@ import os
 import struct
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic, monotonic_ns
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace import GuidTable
 from dotnetdiag.nettrace.writer import PAYLOAD_LIMIT
 from dotnetdiag.server.blocking import may_wait, own_lock

@@ -6,10 +6,10 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.server.distribution import Distribution
 from dotnetdiag.server.value_text import text_of
 

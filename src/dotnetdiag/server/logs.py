@@ -25,10 +25,10 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.nettrace import Metadata, TypeCode
 from dotnetdiag.server.activities import ACTIVITY

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace import Metadata, TypeCode
 from dotnetdiag.server.event_fields import EventFields
 from dotnetdiag.server.instruments import plain_number

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Self, TypeVar
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.server.instruments import Instrument
 from dotnetdiag.server.meter_events import format_number
 

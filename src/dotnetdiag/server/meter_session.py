@@ -7,10 +7,10 @@ Rule 2: whatever may wait, or run code of the program, is done by this thread, a
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.server import meter_events as events
 from dotnetdiag.server.distribution import Distribution
 from dotnetdiag.server.instruments import Instrument, InstrumentKind, Reading

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from time import monotonic_ns  # that of now: programs and their tests replace the module's
 from typing import Generic, TypeVar
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.server import leaving
 from dotnetdiag.server.alarm import Alarm, new_alarm
 from dotnetdiag.server.blocking import never_wait

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.ipc.ports import RuntimePort, parse_runtime_ports
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.addresses import PIPE_PREFIX

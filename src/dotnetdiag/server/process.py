@@ -7,12 +7,12 @@ import platform
 import sys
 import sysconfig
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
 from typing import Self
 from uuid import UUID, uuid4
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.environment import EnvironmentBlock, ProcessEnvironment, SetEnvironmentVariable

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import weakref
-from dataclasses import replace
 from typing import Protocol
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import Metadata
 from dotnetdiag.server.blocking import own_lock

@@ -19,11 +19,11 @@ import re
 import struct
 import sys
 import time
-from dataclasses import dataclass
 from random import Random
 from types import CodeType, FrameType
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.server.alarm import new_alarm
 from dotnetdiag.server.code_addresses import CODE_ADDRESSES, FRAMES_LIMIT, CodeAddresses, pack_addresses
 from dotnetdiag.server.native_events import native_event

@@ -15,10 +15,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import ConnectFailed, DiagnosticsError, TimedOut, TransportError, UsageError
 from dotnetdiag.ipc.ports import PortMode, RuntimePort
 from dotnetdiag.server import leaving

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
+
+from dotnetdiag._dataclasses import dataclass
 
 _LAYOUT = struct.Struct("<QQQQ224p")
 _LONGEST_PATH = 223

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.ipc.constants import EventLevel
 from dotnetdiag.ipc.eventpipe import EventFilter, Provider
 from dotnetdiag.nettrace import Metadata

@@ -11,10 +11,10 @@ import sys
 import threading
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.server.thread_names import thread_name
 
 HELD_FRAMES = 10_000

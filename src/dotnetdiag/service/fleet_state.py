@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.running_totals import RunningSeries, RunningTotals
 from dotnetdiag.recipes.counter_watch import CounterProcess, CounterUpdate
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.alike_series import AlikeNumbers
 from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.analysis.running_totals import RunningSeries

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.series import CounterKind
 
 COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"

@@ -7,11 +7,11 @@ Two forms: what a command line answers with (:func:`answer`), which is what ``js
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Text
 from dotnetdiag.events import json_texts as made
 from dotnetdiag.events.columns import Coded, Enumerated

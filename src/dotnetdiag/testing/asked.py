@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import ProtocolError
 from dotnetdiag.ipc.commands import command_name
 from dotnetdiag.ipc.frames import Frame

@@ -8,9 +8,9 @@ Rule 3: where real runtimes do otherwise, ``DIFFERENCES`` says how; the check it
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.ipc.commands import Command, command_name
 from dotnetdiag.ipc.environment import EnvironmentBlock, EnvironmentReply, ProcessEnvironment, SetEnvironmentVariable
 from dotnetdiag.ipc.eventpipe import Provider

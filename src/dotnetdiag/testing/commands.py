@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.environment import EnvironmentBlock, ProcessEnvironment, SetEnvironmentVariable

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import DiagnosticsError, ProtocolError, UnknownName, UsageError
 from dotnetdiag.ipc.frames import HEADER_SIZE
 from dotnetdiag.ipc.hresults import HResult

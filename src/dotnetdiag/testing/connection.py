@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.ipc.frames import HEADER_SIZE, MAX_MESSAGE_SIZE
 from dotnetdiag.ipc.hresults import HResult
 from dotnetdiag.ipc.legacy import is_legacy

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.durations import parse_duration
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.ipc.frames import MAGIC

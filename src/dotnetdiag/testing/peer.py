@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import ProtocolError, TimedOut, TransportError
 from dotnetdiag.ipc.frames import HEADER_SIZE, Frame, FrameReader
 from dotnetdiag.ipc.messages import OkReply, Request

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import struct
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import InputError
 from dotnetdiag.ipc.constants import TraceFormat
 from dotnetdiag.nettrace import Block, Framer, Reader, Writer

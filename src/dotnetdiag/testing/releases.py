@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.errors import UnknownName
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.hresults import HResult

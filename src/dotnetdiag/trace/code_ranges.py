@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field_names
 from dotnetdiag.trace.ranges import ALWAYS, FOREVER
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -65,7 +65,7 @@ class CodeRanges:
     @classmethod
     def concatenate(cls, parts: Sequence[CodeRanges]) -> CodeRanges:
         """The rows of all parts, one behind the other."""
-        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in field_names(cls)))
 
 
 _COLUMNS: dict[str, tuple[Any, int]] = {

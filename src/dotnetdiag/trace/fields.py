@@ -7,11 +7,11 @@ named ``Field (provider/event vN)``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, decode
 from dotnetdiag.events.catalogue import ValueMap, enumeration
 from dotnetdiag.events.columns import nulls

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.trace import method_names
 from dotnetdiag.trace.method_names import Style
 

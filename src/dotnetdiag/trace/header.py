@@ -19,13 +19,13 @@ leaf frames                 the method that the event happened in; the call stac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList, ThreadInfo, TraceInfo
 from dotnetdiag.nettrace.info import NO_TIME

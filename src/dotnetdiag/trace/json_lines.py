@@ -12,11 +12,11 @@ Texts are made column by column, and woven together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.events import EventSchema, Table, json_texts, kernels
 from dotnetdiag.events.json_texts import READABLE, Cells
 from dotnetdiag.nettrace import HeaderColumns, LabelList

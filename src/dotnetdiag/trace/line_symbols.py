@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from uuid import UUID
 
 import numpy as np
 
 from dotnetdiag import events
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.trace.address_space import AddressSpace

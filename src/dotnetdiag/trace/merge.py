@@ -18,20 +18,21 @@ numbers mean something in their own file only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, pairwise
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events.kernels import gather
 from dotnetdiag.events.well_known import UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import Contents, GuidTable, HeaderColumns, LabelList, Metadata, ThreadInfo, TraceInfo, Writer
 from dotnetdiag.nettrace.output import Sink
 
-Rows = npt.NDArray[np.int64]
+Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 SAME_CLOCK_NS = 10_000_000
 """Clocks that agree with the dates so well are one: a date is cut to 1 ms, and read some time beside the clock."""

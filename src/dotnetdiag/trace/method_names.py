@@ -15,8 +15,9 @@ Everything here takes any text and never raises.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from dotnetdiag._dataclasses import dataclass
 
 
 class Style(StrEnum):

@@ -17,12 +17,12 @@ the whole trace, from its start.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.events.well_known import EVENT_PIPE, UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import Contents
 from dotnetdiag.trace.source import lookup, wanted_of

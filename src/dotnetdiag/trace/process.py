@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events.well_known import EVENT_PIPE, UNIVERSAL_SYSTEM
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.table import EventTable

@@ -17,11 +17,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import FormatError, NotUnderstood, UnknownName, UsageError, near
 from dotnetdiag.events import Bytes, Column, EventSchema, ListOf, Struct, Text, decode
 from dotnetdiag.events.layout import Kind

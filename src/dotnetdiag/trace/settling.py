@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace import EventBatch, HeaderColumns
 
-Rows = npt.NDArray[np.int64]
+Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 NEVER = int(np.iinfo(np.int64).min)
 

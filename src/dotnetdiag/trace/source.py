@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.nettrace import (
     Contents,
@@ -40,11 +40,11 @@ from dotnetdiag.trace.settling import NEVER, Ranks, Rows, Settling
 if TYPE_CHECKING:
     from dotnetdiag.trace.summary import Totals
 
-Wanted: TypeAlias = npt.NDArray[np.uint32]
+Wanted: TypeAlias = "npt.NDArray[np.uint32]"
 """Metadata ids, ascending."""
-Wants: TypeAlias = Wanted | Callable[[], Wanted] | None
+Wants: TypeAlias = "Wanted | Callable[[], Wanted] | None"
 """Which types: these, or those that a function tells, which is asked again for each batch, or all."""
-Mask: TypeAlias = npt.NDArray[np.bool_]
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 WINDOW_ROWS = 1 << 14
 """Rows of a window, when there are so many: enough that a decode call per event type pays. Printing four times as many

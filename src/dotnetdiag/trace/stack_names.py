@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from dotnetdiag.trace.address_space import process_ids
 if TYPE_CHECKING:
     from dotnetdiag.trace.context import Recording
 
-Ids = npt.NDArray[np.int64]
+Ids: TypeAlias = "npt.NDArray[np.int64]"
 
 _DENSE_LIMIT = 1 << 24
 

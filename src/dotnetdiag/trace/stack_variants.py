@@ -6,11 +6,11 @@ moments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

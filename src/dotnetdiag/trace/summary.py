@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace import EventBatch
 from dotnetdiag.trace.event_types import EventTypes
 from dotnetdiag.trace.payloads import FirstPayloads, Payloads

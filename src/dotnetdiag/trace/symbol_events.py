@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import repeat
 from typing import Any, Protocol, TypeAlias
@@ -11,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from dotnetdiag import events
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events import Scalar, Table, Text
 from dotnetdiag.events.well_known import UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import HeaderColumns, Metadata, ThreadInfo, TraceInfo

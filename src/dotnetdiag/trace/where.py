@@ -23,11 +23,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import GrammarError
 from dotnetdiag.events import Column, Scalar, Text
 from dotnetdiag.events.catalogue import ValueMap

@@ -10,9 +10,9 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import GrammarError
 
 PIPE_PREFIX = "\\\\.\\pipe\\"

@@ -9,11 +9,11 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import ConnectFailed, TimedOut, TransportError, UsageError
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.addresses import UnixAddress

@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import AmbiguousName, ConnectFailed
 from dotnetdiag.transport import processes
 from dotnetdiag.transport.addresses import PipeAddress, UnixAddress

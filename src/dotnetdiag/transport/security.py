@@ -18,10 +18,10 @@ import functools
 import hashlib
 import hmac
 import threading
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, InsecureAddress, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
 from dotnetdiag.transport.forks import close_in_forked_child

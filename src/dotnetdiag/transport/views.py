@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.transport import processes
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.tui.counter_model import CounterRow
 from dotnetdiag.tui.counter_values import amount
 from dotnetdiag.tui.widths import cells, cut, padded, shortened

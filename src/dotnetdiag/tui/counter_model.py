@@ -11,12 +11,12 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import nan
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.meant_kinds import meant_kind
 from dotnetdiag.tui.counter_changes import change_text, missing_text, process_text, silence_text
 from dotnetdiag.tui.counter_values import instrument_text, shown_figure, tag_texts

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.meant_kinds import meant_kind
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from math import isnan
 from typing import TypeAlias
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.tui.counter_model import CounterRow
 
 

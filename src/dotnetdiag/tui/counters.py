@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, Protocol, TextIO
 
@@ -22,6 +21,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.tui.counter_changes import silence_text
 from dotnetdiag.tui.counter_columns import heading
 from dotnetdiag.tui.counter_model import CounterModel, CounterRow, Threshold, WatchedProcess

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UnsupportedCommand
 from dotnetdiag.ipc import process_info as messages
 from dotnetdiag.ipc.exchange import Operation, ask

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import DiagnosticsError, RuntimeTooOld, UnsupportedCommand
 from dotnetdiag.ipc import tracing
 from dotnetdiag.ipc.constants import DEFAULT_BUFFER_MB, DEFAULT_RUNDOWN_KEYWORD, BufferingMode, TraceFormat
