@@ -192,7 +192,7 @@ class _Builder:
             wanted, inner = _select(selection, field.name, unique)
             node = self.value(field.name, field.layout, wanted, inner, keep, keeps)
             if node is not None and wanted:
-                nodes.append(replace(node, name=unique))
+                nodes.append(node if unique == node.name else replace(node, name=unique))
         return tuple(nodes)
 
     def value(
@@ -305,6 +305,8 @@ def build(fields: Sequence[SchemaField], pointer_size: int, selection: Selection
 
 def _moved(node: _Node, moved: list[int]) -> _Node:
     first, last = node.body
+    if not last and not node.children:
+        return node
     children = tuple(_moved(child, moved) for child in node.children)
     return replace(node, children=children, body=(moved[first], moved[last]) if last else (0, 0))
 
