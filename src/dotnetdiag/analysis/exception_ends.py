@@ -66,9 +66,8 @@ class FollowedExceptions:
         """What these bring, which none of those before is later than, of one thread. ``unknown``: the number of a method that stands for several.
         ``is_last``: a result is made of what came, and nothing waits.
         """
-        events, code, waiting = self._in_order(np.concatenate([self._events, events]), is_last)
-        is_over = events["kind"] == FINALLY_OVER
-        stops, events, code = events[is_over], events[~is_over], code[~is_over]
+        events, stops, waiting = self._in_order(np.concatenate([self._events, events]), is_last)
+        code = events["thread"].astype(np.int64)
         method = events["method"].astype(np.int64)
         method[method == unknown] = -1
         kind, is_new = np.ascontiguousarray(events["kind"]), ~events["is_told"]
@@ -100,20 +99,19 @@ class FollowedExceptions:
 
     @staticmethod
     def _in_order(events: Array, is_last: bool) -> tuple[Array, Array, Array]:
-        """Those to be followed, by thread and then in the order of time, the code of the thread of each; and those that wait."""
-        is_told = events["is_told"]
+        """Those to be followed, by thread and then in the order of time; ends of blocks of finally; and those that wait."""
+        is_told, thread, kind = events["is_told"], events["thread"], events["kind"]
         # what was followed has its order, and comes first
-        ms, rank = np.where(is_told, -np.inf, events["ms"]), np.where(is_told, 0, _RANKS[events["kind"]])
-        thread = events["thread"]
+        ms, rank = np.where(is_told, -np.inf, events["ms"]), np.where(is_told, 0, _RANKS[kind])
         if len(events) and thread.max() < 1 << 16:  # sorted by radix
             thread = thread.astype(np.uint16)
-        events = events[np.lexsort((rank, ms, thread))]
-        codes = events["thread"].astype(np.int64)
-        if is_last or not len(events):
-            return events, codes, events[:0]
-        ends = _ends(codes)
-        waits = ~events["is_told"] & (events["ms"] == np.repeat(events["ms"][ends], np.diff(ends, prepend=-1)))
-        return events[~waits], codes[~waits], events[waits]
+        order = np.lexsort((rank, ms, thread))
+        waits = np.zeros(len(order), np.bool_)
+        if len(order) and not is_last:
+            ends, ordered = _ends(thread[order]), ms[order]
+            waits = ~np.isinf(ordered) & (ordered == np.repeat(ordered[ends], np.diff(ends, prepend=-1)))
+        is_over = kind[order] == FINALLY_OVER
+        return events[order[~waits & ~is_over]], events[order[~waits & is_over]], events[order[waits]]
 
     def _lasted(self, starts: Array, stops: Array) -> tuple[Array, Array]:
         """Throws, and how long a block of finally took that ran for each."""
