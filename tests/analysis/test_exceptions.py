@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as room
-from dotnetdiag.analysis.exceptions import NO_EVENTS, exceptions
+from dotnetdiag.analysis import spilled
+from dotnetdiag.analysis.exceptions import NO_EVENTS, ExceptionsFold, exceptions
+from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS
+from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.stacked import NO_STACKS
+from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.trace import Trace
 
 TYPES = ["Workload.WidgetException", "System.ArgumentException", "System.FormatException"]
@@ -114,3 +119,79 @@ def test_one_that_is_thrown_again_up_to_8_is_caught_twice() -> None:
     assert made.thrown.values("caught_by") == ["Ex!Prog.Inner()", "Ex!Prog.Main()"]
     assert made.thrown.values("handled_ms") == [None, 1.0]
     assert made.totals.again == 1
+
+
+def in_order(*events: Seen, first_ms: float = 1.0) -> list[Seen]:
+    """A tick apart."""
+    return [replace(one, ms=first_ms + place) for place, one in enumerate(events)]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 1000])
+@pytest.mark.parametrize("followed", [1, 4, 1 << 14])
+def test_what_became_of_exceptions_does_not_depend_on_the_size_of_windows(
+    rows: int, followed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [*IN_FINALLY, *REPLACED, *IN_FILTER_8, *IN_FILTER_9, *CAUGHT_IN_FILTER, *AGAIN_8, *AGAIN_9]
+    events = [replace(one, ms=1.0 + place // 2) for place, one in enumerate(events)]  # two at a time
+    whole = exceptions(traced(*events)).to_json()
+    monkeypatch.setattr(room, "FOLLOWED_EVENTS", followed)
+    monkeypatch.setattr(spilled, "HELD_BYTES", 100)
+    monkeypatch.setattr(spilled, "SLICE_ROWS", 3)
+    (made,) = fold(traced(*events), ExceptionsFold(seconds=seconds_of(traced(*events))), rows=rows)
+    assert made.to_json() == whole
+
+
+def test_a_catch_may_come_long_after_the_throw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "FOLLOWED_EVENTS", 10)
+    monkeypatch.setattr(spilled, "HELD_BYTES", 1000)
+    others = [throw("other"), of(CATCH, "Other"), of(CATCH_OVER)] * 500
+    last = [of(FINALLY_OVER), of(CATCH, "Main"), of(CATCH_OVER)]
+    events = in_order(throw("outer"), of(FINALLY, "Inner"), *(replace(one, thread=2) for one in others), *last)
+    (made,) = fold(traced(*events), ExceptionsFold(), rows=20)
+    first, *rest = made.thrown.to_pylist()
+    assert (first["message"], first["caught_by"]) == ("outer", "Ex!Prog.Main()")
+    assert (first["catch_ms"], first["handled_ms"], first["finally_ms"]) == (1503.0, 1.0, 1501.0)
+    assert {row["caught_by"] for row in rest} == {"Ex!Prog.Other()"}
+    assert made.totals.caught == 501
+
+
+def test_a_result_may_be_asked_for_again_when_more_has_come_and_the_first_stays() -> None:
+    events = in_order(throw("one"), throw("two", NESTED), of(CATCH, "Inner"), of(CATCH_OVER), of(CATCH, "Main"))
+    (window,) = traced(*events).windows(ExceptionsFold().wants)
+    asked, answers = ExceptionsFold(), []
+    for first, last in ((0, 2), (2, 4), (4, 5)):
+        asked.feed(window.slice(first, last))
+        answers.append(asked.result())
+    expected = [[None, None], [None, "Ex!Prog.Inner()"], ["Ex!Prog.Main()", "Ex!Prog.Inner()"]]
+    assert [made.thrown.values("caught_by") for made in answers] == expected
+    assert [made.totals.caught for made in answers] == [0, 1, 2]
+    assert [len(made.profile) for made in answers] == [2, 2, 2]
+    assert asked.result().to_json() == answers[-1].to_json()
+
+
+def test_a_result_of_no_window_is_an_error() -> None:
+    with pytest.raises(UsageError, match="a result of no window"):
+        ExceptionsFold().result()
+
+
+def test_of_what_came_little_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "FOLLOWED_EVENTS", 64)
+    monkeypatch.setattr(spilled, "HELD_BYTES", 4096)
+    events = in_order(*[one for _ in range(1000) for one in (*IN_FINALLY, *CAUGHT_IN_FILTER)])
+    trace, asked = traced(*events), ExceptionsFold()
+    for window in trace.windows(asked.wants):
+        for first in range(0, len(window), 50):
+            asked.feed(window.slice(first, first + 50))
+            assert len(asked._followed) < 20
+            assert sum(map(len, asked._events)) < 64
+            assert sum(rows.nbytes for rows in asked._rows._fresh) + asked._rows._rows.held_bytes < 16_384
+    assert asked.result().count == 4000
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 130, 1000, 12_345])
+def test_the_time_of_all_is_rounded_as_that_of_one_array(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "SLICE_ROWS", 128)
+    values = np.random.default_rng(count).random(count) ** 9
+    rows = SpilledRows(np.float64)
+    rows.append(values)
+    assert room._total(rows, 0, count) == float(values.sum())

@@ -97,9 +97,16 @@ def runtime_is(ms: float, thread: int, version: str, command_line: str = "", pat
     return Seen(ms=ms, thread=thread, stack=(), provider=provider, number=187, payload=payload, name="Runtime/Start")
 
 
-def traced(*events: Seen, modules: dict[str, str] | None = None, version: int = 5, lost: int = 0, **more: Any) -> Trace:
-    """The trace of these events in this order. Methods are ``Type.Method`` of ``app.dll``, or of the module that
-    ``modules`` has for the type; each has 256 bytes. Frames that end in ``]`` are symbols of a perf map.
+def traced(
+    *events: Seen,
+    modules: dict[str, str] | None = None,
+    version: int = 5,
+    lost: int = 0,
+    processes: dict[int, int] | None = None,
+    **more: Any,
+) -> Trace:
+    """The trace of these events in this order; ``processes`` of threads, in version 6. Methods are ``Type.Method`` of ``app.dll``, or of the module
+    that ``modules`` has for the type; each has 256 bytes. Frames that end in ``]`` are symbols of a perf map.
     """
     made = MadeTrace()
     paths = {"": "/x/app.dll", **(modules or {})}
@@ -132,7 +139,8 @@ def traced(*events: Seen, modules: dict[str, str] | None = None, version: int = 
                 writer.add_metadata(replace(_metadata(kinds[key], *key), fields=event.fields))
         if version == 6:
             for thread in sorted({event.thread for event in events}):
-                row = ThreadInfo(index=thread, name=f"worker {thread}", process_id=PROCESS, os_thread_id=thread + 4000)
+                process = (processes or {}).get(thread, PROCESS)
+                row = ThreadInfo(index=thread, name=f"worker {thread}", process_id=process, os_thread_id=thread + 4000)
                 writer.add_thread(row)
             writer.add_thread(ThreadInfo(index=99))
         for event in events:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.losses import NONE as NO_LOSSES
+from dotnetdiag.table.sliced import Made, SlicedTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -52,5 +53,17 @@ def answer_table(
     title: str, columns: Mapping[str, Column], notes: Sequence[str] = (), losses: Losses | None = None
 ) -> Table:
     """A table whose columns have the units that their names end with."""
-    units = {name: unit for name in columns for end, unit in _UNITS.items() if name.endswith(end)}
-    return Table(dict(columns), title=title, units=units, notes=notes, losses=NO_LOSSES if losses is None else losses)
+    losses = NO_LOSSES if losses is None else losses
+    return Table(dict(columns), title=title, units=_units(columns), notes=notes, losses=losses)
+
+
+def answer_sliced(
+    title: str, columns: Sequence[str], rows: int, made: Made, notes: Sequence[str] = (), losses: Losses | None = None
+) -> SlicedTable:
+    """The same of so many rows that their columns are ``made`` when somebody asks."""
+    losses = NO_LOSSES if losses is None else losses
+    return SlicedTable(columns, rows, made, title=title, units=_units(columns), notes=notes, losses=losses)
+
+
+def _units(columns: Iterable[str]) -> dict[str, str]:
+    return {name: unit for name in columns for end, unit in _UNITS.items() if name.endswith(end)}

@@ -41,10 +41,19 @@ def distinct_texts(column: Text) -> tuple[list[str], Array]:
         raw = kernels.gather(data, offsets[rows], lengths[rows])[1].view(f"V{length}")
         found, first, codes = np.unique(raw, return_index=True, return_inverse=True)
         which[rows] = codes.ravel() + len(texts)
-        texts += [one.tobytes().decode("utf-8", "surrogatepass") for one in found]
+        texts += _texts_of(found.tobytes(), length)
         begins.append(rows[first])
     order, rank = _by_first(np.concatenate(begins))
     return [texts[at] for at in order.tolist()], rank[which]
+
+
+def _texts_of(raw: bytes, length: int) -> list[str]:
+    """The texts of so many bytes each."""
+    places = range(0, len(raw), length)
+    if raw.isascii():  # one decode, then slices
+        text = raw.decode("ascii")
+        return [text[at : at + length] for at in places]
+    return [raw[at : at + length].decode("utf-8", "surrogatepass") for at in places]
 
 
 def _by_first(begins: Array) -> tuple[Array, Array]:

@@ -9,27 +9,29 @@ finally, is never caught, nor is one that leaves a filter, nor one that ends the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, number, texts, whole
-from dotnetdiag.analysis.distinct import combined
+from dotnetdiag._dataclasses import dataclass, field
+from dotnetdiag.analysis import exception_ends as ends
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
+from dotnetdiag.analysis.exception_ends import FollowedExceptions
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
-from dotnetdiag.analysis.groups import groups, sums
-from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having, narrow
-from dotnetdiag.analysis.leaves import with_leaves
-from dotnetdiag.analysis.pairs import combined_codes, pairs, picked
+from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.report import Report
+from dotnetdiag.analysis.rows import is_worker
+from dotnetdiag.analysis.running_groups import Numbering, RunningGroups
+from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import NO_STACKS, StackedEvents, has_methods
+from dotnetdiag.analysis.stacked import NO_STACKS
+from dotnetdiag.analysis.thrown_rows import Threads, ThrownRows, ThrownStacks
 from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Coded
+from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
-from dotnetdiag.trace import kernels
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -37,9 +39,23 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 THROWN, CAUGHT, CATCH_OVER, FINALLY, FINALLY_OVER, FILTER, FILTER_OVER = 80, 250, 251, 252, 253, 254, 255
 """Exception/Start, ExceptionCatch/Start and /Stop, ExceptionFinally/Start and /Stop, ExceptionFilter/Start and /Stop."""
-_FOLLOWED = {FILTER_OVER: 5, CATCH_OVER: 3, THROWN: 0, FILTER: 4, FINALLY: 6, CAUGHT: 2}
-"""The kinds of ``kernels.follow_exceptions``; of events of one time the first of these came first."""
-_ALONE = 1
+_KINDS = {
+    CAUGHT: ends.CAUGHT,
+    CATCH_OVER: ends.CATCH_OVER,
+    FINALLY: ends.FINALLY,
+    FINALLY_OVER: ends.FINALLY_OVER,
+    FILTER: ends.FILTER,
+    FILTER_OVER: ends.FILTER_OVER,
+}
+"""What follows a throw, by its id."""
+_WITH_METHOD = (ends.CAUGHT, ends.FILTER)
+FOLLOWED_EVENTS = 1 << 14
+"""So many are waited for before they are followed, which costs something each time: a window of a file has more. All were followed at the end once:
+of 400,000 exceptions and their 1.2 million other events the columns, and what was made of them, were 120 of the 185 MB that a report needed, and of
+four million 1.3 GB. It was the temporaries, not what was kept: what is made of a slice and let go of costs nothing.
+"""
+WINDOW_EVENTS = 1 << 15
+"""As ``fold.FOLDED_ROWS``, for who asks for exceptions alone: with twice as many the report on four million took 8 MB more, and no less time."""
 _NESTED, _AGAIN = 2, 4
 """Of ExceptionFlags: thrown while another was handled, thrown again."""
 MOST_MESSAGES = 1 << 16
@@ -47,6 +63,11 @@ MOST_MESSAGES = 1 << 16
 MOST_CHARACTERS = 300
 """Of a message."""
 NO_EVENTS = "no exceptions: none was thrown, or the recording lacks their events (record with --clrevents exception)"
+_COLUMNS = (
+    "start_ms", "pid", "tid", "type", "message", "method", "caught_by",
+    "catch_ms", "handled_ms", "finallys", "finally_ms", "filters", "again", "nested",
+)  # fmt: skip
+"""Of the table of all."""
 NO_CATCHES = "who caught them is not told: NativeAOT does not, or nobody did"
 _METHOD = re.compile(r"^.*?\[(?P<module>[^\]]*)\] (?P<type>.*)::(?P<method>.*)$", re.DOTALL)
 
@@ -68,9 +89,9 @@ class ExceptionTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionReport(Report):
-    """``thrown``: a row for each, in the order in which they came. ``by_type``, ``by_message``, ``by_method`` (who threw), ``by_catch`` (who caught):
-    the most frequent first; ``by_second``: how many in each second of the recording that had some. ``profile``: the stacks of throws, which end
-    in the type. ``notes``: what the recording lacks.
+    """``thrown``: a row for each, in the order in which they came, made when somebody asks for it. ``by_type``, ``by_message``, ``by_method`` (who
+    threw), ``by_catch`` (who caught): the most frequent first; ``by_second``: how many in each second of the recording that had some.
+    ``profile``: the stacks of throws, which ``stacks`` makes when somebody asks. ``notes``: what the recording lacks.
     """
 
     MAIN = "by_type"
@@ -81,8 +102,13 @@ class ExceptionReport(Report):
     by_method: Table
     by_catch: Table
     by_second: Table
-    profile: StackProfile
+    stacks: Callable[[], StackProfile] = field(repr=False, compare=False)
     totals: ExceptionTotals
+
+    @cached_property
+    def profile(self) -> StackProfile:
+        """The stacks of throws, which end in the type."""
+        return self.stacks()
 
     @property
     def count(self) -> int:
@@ -92,125 +118,93 @@ class ExceptionReport(Report):
 
 def exceptions(trace: Trace) -> ExceptionReport:
     """All that were thrown in a recording."""
-    (made,) = fold(trace, ExceptionsFold(seconds=seconds_of(trace)))
+    (made,) = fold(trace, ExceptionsFold(seconds=seconds_of(trace)), rows=WINDOW_EVENTS)
     return made
 
 
 class ExceptionsFold:
-    """What :func:`exceptions` asks, window by window. ``seconds``: how long was recorded, for the rate."""
+    """What :func:`exceptions` asks, window by window. ``seconds``: how long was recorded, for the rate. Of a recording of any size some megabytes
+    are in memory: what became of exceptions is told while windows come, and a row of each is spilled.
+    """
 
     def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         self._types, self._methods = Texts(), Texts()
         self._messages = Texts(MOST_MESSAGES, longest=MOST_CHARACTERS)
         names = {"ExceptionType": self._types, "ExceptionMessage": self._messages}
-        self._thrown = StackedEvents(KeptEvents(having(THROWN), ("ExceptionFlags",), names=names))
-        self._caught = KeptEvents(having(CAUGHT), names=("MethodName",), texts=self._methods)
+        self._thrown = KeptEvents(having(THROWN), ("ExceptionFlags",), names=names)
         self._others = {
-            number: KeptEvents(having(number)) for number in (CATCH_OVER, FINALLY, FINALLY_OVER, FILTER_OVER)
+            kind: KeptEvents(having(number), names=("MethodName",) if kind in _WITH_METHOD else (), texts=self._methods)
+            for number, kind in _KINDS.items()
         }
-        self._others[FILTER] = KeptEvents(having(FILTER), names=("MethodName",), texts=self._methods)
+        self._rows, self._followed = ThrownRows(), FollowedExceptions()
+        self._threads = Threads(self._rows.thread_ids)
+        self._events: list[Array] = []
+        self._waiting = 0
         self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Throws, catches, blocks of finally and filters; and what names the threads of the pool."""
         return (
-            self._thrown.wants(schema)
-            or self._caught.wants(schema)
-            or any(one.wants(schema) for one in self._others.values())
+            is_worker(schema) or self._thrown.wants(schema) or any(one.wants(schema) for one in self._others.values())
         )
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         self._losses.of(window)
-        self._thrown.feed(window)
-        self._caught.feed(window)
-        for one in self._others.values():
-            one.feed(window)
+        self._rows.columns.look_at(window)
+        found = self._thrown.events_of(window)
+        if len(found):
+            kept = self._thrown.of(found)
+            flags = kept["ExceptionFlags"]
+            is_alone = (flags >= 0) & (flags & (_NESTED | _AGAIN) == 0)
+            thread = self._rows.threads.of(found, kept)
+            kind = np.where(is_alone, ends.ALONE, ends.THROWN)
+            row = self._rows.add(found, kept, thread)
+            self._wait(kept, kind=kind, thread=self._rows.threads.ids[thread], row=row)
+        for kind_of_all, one in self._others.items():
+            found = one.events_of(window)
+            if len(found):
+                kept = one.of(found)
+                thread = self._threads.of(found, kept)
+                self._wait(
+                    kept, kind=kind_of_all, thread=self._threads.ids[thread], method=kept.fields.get("MethodName", -1)
+                )
+        if self._waiting >= FOLLOWED_EVENTS:
+            self._follow(is_last=False)
+
+    def _wait(self, kept: Kept, **columns: Any) -> None:
+        events = np.zeros(len(kept), ends.EVENT)
+        for name, values in {
+            "method": -1,
+            "row": -1,
+            "ms": kept.ms,
+            **columns,
+        }.items():
+            events[name] = values
+        self._events.append(events)
+        self._waiting += len(events)
+
+    def _follow(self, *, is_last: bool) -> None:
+        events = np.concatenate([np.zeros(0, ends.EVENT), *self._events])
+        self._events, self._waiting = [], 0
+        names = self._methods.names
+        unknown = names.index(OTHERS) if OTHERS in names else -1
+        self._rows.settle(self._followed.follow(events, unknown, is_last=is_last))
 
     def result(self) -> ExceptionReport:
-        """The answer."""
-        return self._answer().report()
-
-    def _answer(self) -> _Answer:
-        thrown = self._thrown.kept
-        ends = self._ends(thrown)  # of a million a third of the memory, before there are stacks
-        made = self._thrown.result("Exceptions", "exceptions", np.ones(len(thrown)))
-        return _Answer(
-            thrown=thrown,
-            method=made.method,
-            **ends,
+        """The answer, of what came until now; more may come, and another be asked for. Raises UsageError before the first window."""
+        self._follow(is_last=True)
+        answer = _Answer(
+            thrown=self._rows,
+            stacks=ThrownStacks(self._rows, self._types.names),
             types=self._types.names,
             messages=self._messages.names,
             methods=[_as_elsewhere(one) for one in self._methods.names],
-            profile=with_leaves(made.profile, thrown["ExceptionType"][made.row], self._types.names),
             losses=self._losses.told,
             seconds=in_seconds(self._seconds),
         )
-
-    def _ends(self, thrown: Kept) -> dict[str, Array]:
-        """Of each throw what became of it."""
-        caught, others = self._caught.all(), {number: one.all() for number, one in self._others.items()}
-        followed = _Followed({THROWN: thrown, CAUGHT: caught, **others}, self._methods.names)
-        catch, over = followed.ended(THROWN, CAUGHT), followed.ended(CAUGHT, CATCH_OVER)
-        handled = picked(others[CATCH_OVER].ms, over, np.nan) - caught.ms
-        in_finally, filtered = followed.throw_of(FINALLY), followed.throw_of(FILTER)
-        told = in_finally >= 0
-        return {
-            "catch_ms": picked(caught.ms, catch, np.nan) - thrown.ms,
-            "handled_ms": picked(handled, catch, np.nan),
-            "caught_by": narrow(picked(caught["MethodName"], catch, -1)),
-            "finallys": narrow(np.bincount(in_finally[told], minlength=len(thrown))),
-            "finally_ms": sums(in_finally[told], _lasted(others[FINALLY], others[FINALLY_OVER])[told], len(thrown)),
-            "filters": narrow(np.bincount(filtered[filtered >= 0], minlength=len(thrown))),
-        }
-
-
-def _keys(kept: Kept) -> tuple[Array, Array]:
-    return kept.pid, kept.tid
-
-
-class _Followed:
-    """Which throw each event is of, and what ends each."""
-
-    def __init__(self, kept: Mapping[int, Kept], methods: Sequence[str]) -> None:
-        parts = [kept[number] for number in _FOLLOWED]
-        ends = np.cumsum([0, *map(len, parts)])
-        self._rows = {number: (first, last) for number, first, last in zip(_FOLLOWED, ends, ends[1:], strict=False)}
-        kind = np.repeat(np.array(list(_FOLLOWED.values()), np.uint8), np.diff(ends))
-        flags = kept[THROWN]["ExceptionFlags"]
-        kind[slice(*self._rows[THROWN])] = np.where(
-            (flags >= 0) & (flags & (_NESTED | _AGAIN) == 0), _ALONE, _FOLLOWED[THROWN]
-        )
-        unknown = methods.index(OTHERS) if OTHERS in methods else -1
-        method = np.concatenate([one.fields.get("MethodName", np.full(len(one), -1)) for one in parts]).astype(np.int64)
-        method[method == unknown] = -1
-        threads = combined_codes(*(np.concatenate(columns) for columns in zip(*map(_keys, parts), strict=True)))
-        self._order = narrow(np.lexsort((np.concatenate([one.ms for one in parts]), threads)))
-        self._place = np.empty_like(self._order)
-        self._place[self._order] = np.arange(len(self._order))
-        threads = threads[self._order]
-        self._owner, self._partner = map(
-            narrow, kernels.follow_exceptions(threads, kind[self._order], method[self._order])
-        )
-
-    def throw_of(self, number: int) -> Array:
-        """Of each event with an id the row of its throw, -1 for none."""
-        return self._of(number, self._owner, THROWN)
-
-    def ended(self, number: int, end: int) -> Array:
-        """Of each event with an id the row of what ends it, events with another; -1 for none."""
-        return self._of(number, self._partner, end)
-
-    def _of(self, number: int, told: Array, other: int) -> Array:
-        own = told[self._place[slice(*self._rows[number])]]
-        return np.where(own >= 0, np.append(self._order, 0)[own] - self._rows[other][0], -1)
-
-
-def _lasted(starts: Kept, stops: Kept) -> Array:
-    """How long each took, 0 where it has no end."""
-    stop = pairs(starts.ms, _keys(starts), stops.ms, _keys(stops))
-    return np.where(stop >= 0, np.append(stops.ms, 0.0)[stop] - starts.ms, 0.0)
+        return answer.report()
 
 
 def _as_elsewhere(name: str) -> str:
@@ -219,131 +213,191 @@ def _as_elsewhere(name: str) -> str:
     return name if found is None else f"{found['module']}!{found['type']}.{found['method']}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
-    """Columns of a row for each throw, and the texts that they number."""
+    """A row for each throw, and the texts that they number; looked at slice by slice."""
 
-    thrown: Kept
-    method: Coded
-    catch_ms: Array
-    handled_ms: Array
-    caught_by: Array
-    finallys: Array
-    finally_ms: Array
-    filters: Array
-    types: Sequence[str]
-    messages: Sequence[str]
-    methods: Sequence[str]
-    profile: StackProfile
-    losses: Losses | None
-    seconds: float | None
+    def __init__(
+        self,
+        *,
+        thrown: ThrownRows,
+        stacks: ThrownStacks,
+        types: Sequence[str],
+        messages: Sequence[str],
+        methods: Sequence[str],
+        losses: Losses | None,
+        seconds: float | None,
+    ) -> None:
+        self._rows, self._stacks = thrown.given(), stacks
+        self._count = len(self._rows)
+        self._thread, _, self._type = thrown.kinds.told()
+        self._thread_id = thrown.threads.ids
+        self._pid, self._tid = (np.array([one[place] for one in thrown.threads.known], np.int64) for place in (1, 2))
+        self._others = messages.index(OTHERS) if OTHERS in messages[MOST_MESSAGES:] else -1
+        self._texts = {
+            "type": Text.from_pylist([*types, ""]),
+            "message": Text.from_pylist([*messages, ""]),
+            "caught_by": Text.from_pylist([*methods, ""]),
+        }
+        self._losses, self._seconds = losses, seconds
 
     def report(self) -> ExceptionReport:
         """The tables."""
-        thrown, flags = self.thrown, np.maximum(self.thrown["ExceptionFlags"], 0)
-        ended, kinds = self.catch_ms[~np.isnan(self.catch_ms)], thrown["ExceptionType"]
-        notes = self._notes()
-        seconds, of_second = np.unique((thrown.ms // 1000).astype(np.int64), return_counts=True)
+        found = _Sums(self._type, self._thread_id[self._thread])
+        for first, rows in self._rows.slices():
+            found.add(first, rows, self._stacks.method[self._stacks.of(rows["kind"], rows["time"])])
+        notes = self._notes(found)
         return ExceptionReport(
-            by_type=self._by_type(notes),
-            by_message=self._grouped("exceptions by message", ("type", "message"), [kinds, thrown["ExceptionMessage"]], notes),
-            by_method=self._grouped("exceptions by method", ("method", "type"), [self.method.which, kinds], notes),
-            by_catch=self._grouped(
-                "exceptions by who caught them", ("caught_by", "type"), [self.caught_by, kinds], notes, self.caught_by >= 0
-            ),
-            by_second=self._table(
-                "exceptions by second",
-                {"second": whole(seconds), "count": whole(of_second)},
-                notes,
-            ),
-            profile=self.profile,
+            thrown=answer_sliced("exceptions", _COLUMNS, self._count, self._columns, notes, self._losses),
+            by_type=self._by_type(found, notes),
+            by_message=self._grouped("exceptions by message", ("type", "message"), found.by_message, notes),
+            by_method=self._grouped("exceptions by method", ("method", "type"), found.by_method, notes),
+            by_catch=self._grouped("exceptions by who caught them", ("caught_by", "type"), found.by_catch, notes),
+            by_second=self._by_second(found, notes),
+            stacks=self._stacks.profile,
             totals=ExceptionTotals(
-                count=len(thrown),
-                caught=len(ended),
-                again=int((flags & _AGAIN > 0).sum()),
-                nested=int((flags & _NESTED > 0).sum()),
-                catch_ms=float(ended.sum()),
-                max_catch_ms=float(ended.max(initial=0.0)),
-                per_second=len(thrown) / self.seconds if self.seconds and len(thrown) else None,
+                count=self._count,
+                caught=len(found.ended),
+                again=found.again,
+                nested=found.nested,
+                catch_ms=_total(found.ended, 0, len(found.ended)),
+                max_catch_ms=found.longest,
+                per_second=self._count / self._seconds if self._seconds and self._count else None,
             ),
             notes=notes,
-            thrown=self._table("exceptions", self._columns(flags), notes),  # last: it is as large as all that the others take meanwhile
-        )  # fmt: skip
+        )
 
-    def _notes(self) -> tuple[str, ...]:
-        if not len(self.thrown):
+    def _notes(self, found: _Sums) -> tuple[str, ...]:
+        if not self._count:
             return (NO_EVENTS,)
-        notes = [] if (self.caught_by >= 0).any() else [NO_CATCHES]
-        if not has_methods(self.method):
+        notes = [] if len(found.by_catch) else [NO_CATCHES]
+        if not (self._stacks.frame >= 0).any():
             notes.append(NO_STACKS)
-        if OTHERS in self.messages[MOST_MESSAGES:]:
-            beyond = int((self.thrown["ExceptionMessage"] == self.messages.index(OTHERS)).sum())
+        if self._others >= 0:
+            beyond = int(found.by_message.count[found.by_message.keys() % _SPAN - 1 == self._others].sum())
             notes.append(f"{beyond:,} have messages beyond the limit of {MOST_MESSAGES:,}: they count by type alone")
         return tuple(notes)
 
-    def _columns(self, flags: Array) -> dict[str, Column]:
-        thrown = self.thrown
-        return {
-            "start_ms": Scalar(thrown.ms, None, Kind.F8),
-            "pid": whole(thrown.pid),
-            "tid": whole(thrown.tid),
-            **{name: self._text(name) for name in ("type", "message", "method", "caught_by")},
-            "catch_ms": number(self.catch_ms),
-            "handled_ms": number(self.handled_ms),
-            "finallys": whole(self.finallys),
-            "finally_ms": Scalar(self.finally_ms, None, Kind.F8),
-            "filters": whole(self.filters),
-            "again": whole(flags & _AGAIN > 0),
-            "nested": whole(flags & _NESTED > 0),
+    def _columns(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+        """Of the table of all: columns of some rows."""
+        some = self._rows.read(first, last) if last - first <= SLICE_ROWS else None
+
+        def values(name: str) -> Array:
+            return np.ascontiguousarray(some[name]) if some is not None else self._rows.column(name, first, last)
+
+        return {name: self._column(name, values) for name in names}
+
+    def _column(self, name: str, values: Callable[[str], Array]) -> Column:
+        if name in ("start_ms", "finally_ms"):
+            return Scalar(values("ms" if name == "start_ms" else name), None, Kind.F8)
+        if name in ("pid", "tid"):
+            return whole((self._pid if name == "pid" else self._tid)[self._thread[values("kind")]])
+        if name in ("again", "nested"):
+            return whole(values("flags") & (_AGAIN if name == "again" else _NESTED) > 0)
+        if name in ("catch_ms", "handled_ms"):
+            return number(values(name))
+        if name == "method":
+            return self._stacks.methods(self._stacks.of(values("kind"), values("time")))
+        if name in self._texts:
+            which = self._type[values("kind")] if name == "type" else values(name)
+            return Coded(self._texts[name], which, mask(which >= 0))
+        return whole(values(name))
+
+    def _by_type(self, found: _Sums, notes: Sequence[str]) -> Table:
+        groups, order = found.by_type, found.by_type.order()
+        type_ = groups.keys()[order]
+        told = {
+            "messages": np.bincount(found.by_message.keys() // _SPAN, minlength=len(found.longest_of))[type_],
+            "threads": np.bincount(found.threads.keys() // _SPAN, minlength=len(found.longest_of))[type_],
         }
-
-    def _text(self, name: str) -> Column:
-        if name == "type":
-            return texts(self.types, self.thrown["ExceptionType"])
-        if name == "message":
-            return texts(self.messages, self.thrown["ExceptionMessage"])
-        return self.method if name == "method" else texts(self.methods, self.caught_by)
-
-    def _by_type(self, notes: Sequence[str]) -> Table:
-        thrown = self.thrown
-        found = groups([thrown["ExceptionType"]], np.ones(len(thrown)))
-        told = found.which
-        first, last = np.full(len(found), np.inf), np.full(len(found), -np.inf)
-        np.minimum.at(first, told, thrown.ms)
-        np.maximum.at(last, told, thrown.ms)
-
-        def distinct(*columns: Array) -> Array:
-            of = told[combined([told, *columns], len(told))[0]]
-            return np.bincount(of, minlength=len(found))
-
-        most = np.zeros(len(found))
-        np.maximum.at(most, told, np.nan_to_num(self.catch_ms))
         return self._table(
             "exceptions by type",
             {
-                "type": texts(self.types, thrown["ExceptionType"][found.first]),
-                "count": whole(found.count),
-                "messages": whole(distinct(thrown["ExceptionMessage"])),
-                "threads": whole(distinct(thrown.pid, thrown.tid)),
-                "first_ms": Scalar(first, None, Kind.F8),
-                "last_ms": Scalar(last, None, Kind.F8),
-                "caught": whole(found.sums(~np.isnan(self.catch_ms))),
-                "catch_ms": Scalar(found.sums(np.nan_to_num(self.catch_ms)), None, Kind.F8),
-                "max_catch_ms": Scalar(most, None, Kind.F8),
+                "type": self._named("type", type_ - 1),
+                "count": whole(groups.count[order]),
+                **{name: whole(values) for name, values in told.items()},
+                "first_ms": Scalar(found.first_ms[type_], None, Kind.F8),
+                "last_ms": Scalar(found.last_ms[type_], None, Kind.F8),
+                "caught": whole(found.caught_of[type_]),
+                "catch_ms": Scalar(groups.total[order], None, Kind.F8),
+                "max_catch_ms": Scalar(found.longest_of[type_], None, Kind.F8),
             },
             notes,
         )
 
-    def _grouped(
-        self, title: str, names: Sequence[str], keys: Sequence[Array], notes: Sequence[str], rows: Array | None = None
-    ) -> Table:
-        found = groups(keys, np.ones(len(self.thrown)), rows)
-        shown: dict[str, Column] = {name: self._text(name).take(found.first) for name in names}
-        figures = {
-            "count": whole(found.count),
-            "catch_ms": Scalar(found.sums(np.nan_to_num(self.catch_ms)), None, Kind.F8),
-        }
-        return self._table(title, {**shown, **figures}, notes)
+    def _grouped(self, title: str, names: Sequence[str], groups: RunningGroups, notes: Sequence[str]) -> Table:
+        order = groups.order()
+        both = dict(zip(names, np.divmod(groups.keys()[order], _SPAN), strict=True))
+        return self._table(
+            title,
+            {
+                **{name: self._named(name, which - (name not in _FROM_0)) for name, which in both.items()},
+                "count": whole(groups.count[order]),
+                "catch_ms": Scalar(groups.total[order], None, Kind.F8),
+            },
+            notes,
+        )
+
+    def _by_second(self, found: _Sums, notes: Sequence[str]) -> Table:
+        second, count = found.by_second.keys(), found.by_second.count
+        order = np.argsort(second)
+        columns = {"second": whole(second[order]), "count": whole(count[order])}
+        return self._table("exceptions by second", columns, notes)
+
+    def _named(self, name: str, which: Array) -> Column:
+        if name == "method":
+            return self._stacks.named(which)
+        return Coded(self._texts[name], which, mask(which >= 0))
 
     def _table(self, title: str, columns: Mapping[str, Column], notes: Sequence[str]) -> Table:
-        return answer_table(title, columns, notes, self.losses)
+        return answer_table(title, columns, notes, self._losses)
+
+
+_SPAN = 1 << 32
+"""A key of two numbers is the first times this and the second."""
+_FROM_0 = ("method", "caught_by")
+"""In keys; others may be none, -1, and are one more there."""
+
+
+class _Sums:
+    """What all rows come to, where slices of them are added in their order."""
+
+    def __init__(self, type_of_kind: Array, thread_of_kind: Array) -> None:
+        self._type, self._thread = type_of_kind + 1, thread_of_kind
+        self.by_type, self.by_message, self.by_method, self.by_catch = (RunningGroups() for _ in range(4))
+        self.by_second, self.threads = RunningGroups(), Numbering()
+        self.ended = SpilledRows(np.float64)
+        self.again = self.nested = 0
+        self.longest = 0.0
+        types = int(self._type.max(initial=0)) + 1
+        self.first_ms, self.last_ms = np.full(types, np.inf), np.full(types, -np.inf)
+        self.longest_of, self.caught_of = np.zeros(types), np.zeros(types, np.int64)
+
+    def add(self, first: int, rows: Array, method: Array) -> None:
+        """The next rows, the first of which has that number; and which ``method`` each is of."""
+        ms, catch_ms, caught_by = rows["ms"], rows["catch_ms"], rows["caught_by"].astype(np.int64)
+        kind_, number_ = rows["kind"], first + np.arange(len(rows))
+        type_ = self._type[kind_]
+        catch, is_caught = np.nan_to_num(catch_ms), ~np.isnan(catch_ms)
+        self.by_type.add(type_, number_, catch)
+        self.by_message.add(type_ * _SPAN + rows["message"] + 1, number_, catch)
+        self.by_method.add(method * _SPAN + type_, number_, catch)
+        told = np.flatnonzero(caught_by >= 0)
+        self.by_catch.add(caught_by[told] * _SPAN + type_[told], number_[told], catch[told])
+        self.by_second.add((ms // 1000).astype(np.int64), number_)
+        self.threads.of(type_ * _SPAN + self._thread[kind_])
+        np.minimum.at(self.first_ms, type_, ms)
+        np.maximum.at(self.last_ms, type_, ms)
+        np.maximum.at(self.longest_of, type_, catch)
+        self.caught_of += np.bincount(type_[is_caught], minlength=len(self.caught_of))
+        self.ended.append(catch_ms[is_caught])
+        self.longest = max(self.longest, float(catch_ms[is_caught].max(initial=0.0)))
+        self.again += int((rows["flags"] & _AGAIN > 0).sum())
+        self.nested += int((rows["flags"] & _NESTED > 0).sum())
+
+
+def _total(values: SpilledRows, first: int, count: int) -> float:
+    """The sum of some of them, as numpy has that of an array: halves are added up by themselves, so that little is rounded away."""
+    if count <= SLICE_ROWS:
+        return float(values.read(first, first + count).sum())
+    half = count // 2 - count // 2 % 8
+    return _total(values, first, half) + _total(values, first + half, count - half)

@@ -78,7 +78,15 @@ class Texts:
             texts, which = distinct_texts(column)
         else:
             texts, which = numbered([str(value or "") for value in column.to_pylist()])
-        return np.array([self.number(text) for text in texts], np.int64)[which] if texts else which
+        return np.array(self._numbers_of(texts), np.int64)[which] if texts else which
+
+    def _numbers_of(self, texts: list[str]) -> list[int]:
+        """Of different texts. Of 400,000 exceptions half may have a message of their own, most of them beyond the limit."""
+        others = self._numbers.get(OTHERS) if len(self.names) >= self._most else None
+        if others is None:
+            return [self.number(text) for text in texts]
+        known = self._numbers
+        return [known.get(text[: self._longest], others) for text in texts]
 
     def number(self, text: str) -> int:
         """Its number, a new one for a new text."""

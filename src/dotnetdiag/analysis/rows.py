@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -129,19 +130,9 @@ class SampleColumns:
         )
         value = self._joined_values()
         self.clear()
-        numbers, thread = _dense(column)
+        samples, numbers = samples_in_order(time, stack, states, column, value, self.thread)
         self._numbers = np.array(numbers, column.dtype)
-        del column
-        # of equal threads the order stays that of time; 16 bits are sorted by radix
-        order = np.argsort(thread.astype(np.uint16) if len(numbers) <= 1 << 16 else thread, kind="stable")
-        thread, time = thread[order], time[order]
-        if ((time[1:] < time[:-1]) & (thread[1:] == thread[:-1])).any():  # a clock that went back, in a damaged file
-            again = np.lexsort((time, thread))
-            order, time = order[again], time[again]
-        threads = _bounded([self._thread(number) for number in numbers], thread)
-        stack, states = stack[order], states[order]
-        value = None if value is None else value[order]
-        return SampleRows(time=time, stack=stack, thread=thread, state=states, value=value, threads=threads)
+        return samples
 
     def forget(self) -> None:
         """The samples, and all stacks."""
@@ -170,11 +161,33 @@ class SampleColumns:
         pairs = zip(self._values, self._parts, strict=True)
         return _joined([np.ones(len(part[0])) if value is None else value for value, part in pairs], np.float64)
 
-    def _thread(self, number: int) -> ProfileThread:
+    def thread(self, number: int) -> ProfileThread:
         """What the recording says of a value of the ``thread`` column."""
         said = self.context.meaning.thread(number)
         name = said.name or (THREAD_POOL if number in self._pool else "")
         return ProfileThread(thread_id=said.os_thread_id or 0, process_id=said.process_id, name=name, rows=range(0))
+
+
+def samples_in_order(
+    time: Array,
+    stack: Array,
+    states: Array,
+    column: Array,
+    value: Array | None,
+    thread_of: Callable[[int], ProfileThread],
+) -> tuple[SampleRows, list[int]]:
+    """Samples by thread and then by time, and the values of the ``column`` that tells the threads, in the order of these."""
+    numbers, thread = _dense(column)
+    # of equal threads the order stays that of time; 16 bits are sorted by radix
+    order = np.argsort(thread.astype(np.uint16) if len(numbers) <= 1 << 16 else thread, kind="stable")
+    thread, time = thread[order], time[order]
+    if ((time[1:] < time[:-1]) & (thread[1:] == thread[:-1])).any():  # a clock that went back, in a damaged file
+        again = np.lexsort((time, thread))
+        order, time = order[again], time[again]
+    threads = _bounded([thread_of(number) for number in numbers], thread)
+    stack, states = stack[order], states[order]
+    value = None if value is None else value[order]
+    return SampleRows(time=time, stack=stack, thread=thread, state=states, value=value, threads=threads), numbers
 
 
 def _joined(parts: list[Array], kind: Any) -> Array:

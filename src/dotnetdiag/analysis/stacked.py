@@ -95,7 +95,7 @@ class StackedEvents:
         )
         profile = replace(profile, state=np.full(len(profile), state, np.uint8))
         frame = np.full(self._count, NO_FRAME, np.int64)
-        frame[row] = _own_frames(profile)
+        frame[row] = own_frames(profile)
         return Stacked(
             frame=frame,
             method=method_column(profile, frame),
@@ -121,7 +121,7 @@ def method_column(profile: StackProfile, frame: Array) -> Coded:
     return Coded(Text.from_pylist([*names]), which, None if known.all() else known)
 
 
-def _own_frames(profile: StackProfile) -> Array:
+def own_frames(profile: StackProfile) -> Array:
     """Of each sample the first frame of the program, else the first that does not write events, else the leaf; -1 without a stack."""
     made = profile.tree.frame[profile.node]
     for part in (hide_tracing(profile), hide_framework(profile)):

@@ -17,6 +17,7 @@ from dotnetdiag.events import json_texts as made
 from dotnetdiag.events.columns import Coded, Enumerated
 from dotnetdiag.events.json_texts import ASCII, CLEAN, READABLE, Cells, Quoting
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.table.sliced import SlicedTable
 from dotnetdiag.table.table import Table, is_json
 from dotnetdiag.table.texts import json_values, time_texts, value_texts
 
@@ -63,9 +64,10 @@ def answer(table: Table, text_of: Callable[[Any], str], *, ascii_only: bool, mar
     form = _Form(ASCII if ascii_only else CLEAN, False, lambda column: column.kind != Kind.DATETIME, others, True)
     words = _words(f"{line}  {{", [f"{inner}{text_of(name)}: " for name in table.columns], ",", f"{line}  }},")
     before = "["
-    for piece in _woven(table, [_given(table, name) for name in table.columns], form, words):
-        yield before + str(piece[:-1].data, "utf-8")
-        before = ","
+    for part in table.pieces() if isinstance(table, SlicedTable) else [table]:
+        for piece in _woven(part, [_given(part, name) for name in part.columns], form, words):
+            yield before + str(piece[:-1].data, "utf-8")
+            before = ","
     yield f"{line}]"
 
 

@@ -224,9 +224,13 @@ def follow_exceptions(thread: Array, kind: Array, method: Array, owner: Array, p
         elif what in (_THROWN, _ALONE):
             owner[i] = i
             stack.append(_Open(i, where))
+    for row, one in zip(opened, stack, strict=False):
+        state = _FILTERED if one.is_filter else _RISEN if one.catch is None else _HELD
+        row[:4] = one.thrown, state, one.method, -1 if one.catch is None else one.catch
 
 
 _THROWN, _ALONE, _CAUGHT, _CATCH_OVER, _FILTER, _FILTER_OVER, _FINALLY = range(7)
+_RISEN, _HELD, _FILTERED = range(3)
 
 
 class _Open:

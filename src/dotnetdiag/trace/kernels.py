@@ -159,3 +159,22 @@ def follow_exceptions(thread: Array, kind: Array, method: Array) -> tuple[Array,
     opened = np.empty((MOST_OPEN, OPEN_PARTS), np.int64)
     (KERNELS or fallback).follow_exceptions(thread, kind, method, owner, partner, opened)
     return owner, partner
+
+
+RISEN, HELD, FILTERED = range(3)
+"""What is open: an exception that nobody has caught, one that a catch has, a filter."""
+
+
+def open_exceptions(kind: Array, method: Array) -> Array:
+    """Of events of one thread, as :func:`follow_exceptions` takes them, what is open behind the last: a row for each, the oldest first, of its
+    throw, what it is (:data:`RISEN`, :data:`HELD`, :data:`FILTERED`), its method, and the last catch that has it, -1 for none.
+    """
+    count = len(kind)
+    owner, partner = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
+    opened = np.full((MOST_OPEN, OPEN_PARTS), -1, np.int64)
+    # where a throw behind all others lies is told, and so how much there is below it
+    last, nowhere = np.zeros(1, np.uint8), np.full(1, -1, np.int64)
+    (KERNELS or fallback).follow_exceptions(
+        np.zeros(count + 1, np.int64), np.append(kind, last), np.append(method, nowhere), owner, partner, opened
+    )
+    return opened[: int(np.flatnonzero(opened[:, 0] == count)[0]), :4]

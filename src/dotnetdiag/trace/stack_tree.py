@@ -236,6 +236,16 @@ def build_stack_tree(
     return StackTree(parent, frame, leaf_of_stack, variants)
 
 
+def moments_of(stacks: StackTable, symbols: Symbols) -> Array:
+    """The moments (ticks, ascending) at which an address of these stacks becomes another method's: between two of them a stack is one path."""
+    offsets, addresses = stacks.arrays()
+    _, where, exact = kernels.intern_addresses(np.ascontiguousarray(addresses), offsets, KERNEL_START)
+    if len(symbols.processes) < 2:
+        return symbols.changes(where, exact=exact)[1]
+    owners = (np.full(len(where), process, np.int64) for process in sorted(symbols.processes))
+    return distinct(np.concatenate([symbols.changes(where, owner, exact=exact)[1] for owner in owners]))
+
+
 def _in_contexts(
     codes: Array, offsets: Array, paths: Array, context: Array, contexts: int
 ) -> tuple[Array, Array, tuple[Array, Array]]:

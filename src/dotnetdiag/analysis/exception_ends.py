@@ -1,0 +1,163 @@
+"""What became of each exception, told while events come: which catch had it, when that was over, filters and blocks of finally that ran for it.
+
+Rule 1: events are followed thread by thread in the order of time. Those of a thread's last tick wait for what comes next, for of one tick the kind
+decides what was first.
+Rule 2: of a thread the events stay for which something may still be open: those from the last throw on at which nothing was
+(``kernels.follow_exceptions`` begins there anew), and nothing of an exception that was thrown so once its catch is over. They are followed again
+with those that come, so what is found does not depend on how many come at once. Where that is much, of a program that throws in a block of catch
+as long as it runs, what is open stays, and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.analysis.pairs import pairs
+from dotnetdiag.trace import kernels
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+THROWN, ALONE, CAUGHT, CATCH_OVER, FILTER, FILTER_OVER, FINALLY, FINALLY_OVER = range(8)
+"""The kinds of ``kernels.follow_exceptions``, and the end of a block of finally."""
+_RANKS = np.array([2, 2, 5, 1, 3, 0, 4, 6], np.int8)
+"""By kind: of events of one time that with the least came first."""
+EVENT = np.dtype([("ms", "f8"), ("row", "i8"), ("thread", "i4"), ("method", "i4"), ("kind", "u1"), ("is_told", "?")])
+"""``thread`` is one of numbers that lie close together. Of a throw ``row`` is its number, of the first catch that had one that of the throw, else -1.
+``is_told``: it was followed before.
+"""
+MOST_EVENTS = 1 << 14
+"""Of a thread that stay as they are: more than twice what can be open."""
+MOST_FINALLYS = 1 << 16
+"""Blocks of finally without an end that are waited for: those that another exception left have none, and of damaged files there may be millions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ends:
+    """What was found: throws by their numbers, and what is told of each. ``caught``: ``catch_ms`` from the throw, and the method;
+    ``handled``: ms that the catch took; ``filters`` and ``finallys``: a number for each; ``lasted``: ms of a block of finally.
+    """
+
+    caught: tuple[Array, Array, Array]
+    handled: tuple[Array, Array]
+    filters: Array
+    finallys: Array
+    lasted: tuple[Array, Array]
+
+    def __len__(self) -> int:
+        """How much that is."""
+        return sum(map(len, (self.caught[0], self.handled[0], self.filters, self.finallys, self.lasted[0])))
+
+
+class FollowedExceptions:
+    """Takes events, some after the others."""
+
+    def __init__(self) -> None:
+        self._events = np.zeros(0, EVENT)
+        self._finallys = np.zeros(0, EVENT)
+
+    def __len__(self) -> int:
+        """Events that are kept."""
+        return len(self._events) + len(self._finallys)
+
+    def follow(self, events: Array, unknown: int, *, is_last: bool) -> Ends:
+        """What these bring, which none of those before is later than, of one thread. ``unknown``: the number of a method that stands for several.
+        ``is_last``: a result is made of what came, and nothing waits.
+        """
+        events, stops, waiting = self._in_order(np.concatenate([self._events, events]), is_last)
+        code = events["thread"].astype(np.int64)
+        method = events["method"].astype(np.int64)
+        method[method == unknown] = -1
+        kind, is_new = np.ascontiguousarray(events["kind"]), ~events["is_told"]
+        owner, partner = kernels.follow_exceptions(code, kind, method)
+        ms, row = events["ms"], events["row"]
+        throw = np.where(owner >= 0, np.append(row, -1)[owner], -1)
+
+        thrown = np.flatnonzero((kind <= ALONE) & (partner >= 0))
+        thrown = thrown[is_new[partner[thrown]]]
+        catch = partner[thrown]
+        row[catch] = row[thrown]
+        caught = row[thrown], ms[catch] - ms[thrown], events["method"][catch]
+
+        over = np.flatnonzero((kind == CAUGHT) & (row >= 0) & (partner >= 0))
+        over = over[is_new[partner[over]]]
+        handled = row[over], ms[partner[over]] - ms[over]
+
+        starts = events[kind == FINALLY]
+        starts["row"] = throw[kind == FINALLY]
+        found = Ends(
+            caught=caught,
+            handled=handled,
+            filters=throw[(kind == FILTER) & is_new & (throw >= 0)],
+            finallys=starts["row"][starts["row"] >= 0],
+            lasted=self._lasted(starts, stops),
+        )
+        self._keep(events, code, owner, method, waiting)
+        return found
+
+    @staticmethod
+    def _in_order(events: Array, is_last: bool) -> tuple[Array, Array, Array]:
+        """Those to be followed, by thread and then in the order of time; ends of blocks of finally; and those that wait."""
+        is_told, thread, kind = events["is_told"], events["thread"], events["kind"]
+        # what was followed has its order, and comes first
+        ms, rank = np.where(is_told, -np.inf, events["ms"]), np.where(is_told, 0, _RANKS[kind])
+        if len(events) and thread.max() < 1 << 16:  # sorted by radix
+            thread = thread.astype(np.uint16)
+        order = np.lexsort((rank, ms, thread))
+        waits = np.zeros(len(order), np.bool_)
+        if len(order) and not is_last:
+            ends, ordered = _ends(thread[order]), ms[order]
+            waits = ~np.isinf(ordered) & (ordered == np.repeat(ordered[ends], np.diff(ends, prepend=-1)))
+        is_over = kind[order] == FINALLY_OVER
+        return events[order[~waits & ~is_over]], events[order[~waits & is_over]], events[order[waits]]
+
+    def _lasted(self, starts: Array, stops: Array) -> tuple[Array, Array]:
+        """Throws, and how long a block of finally took that ran for each."""
+        starts = np.concatenate([self._finallys, starts])
+        stop = pairs(starts["ms"], [starts["thread"]], stops["ms"], [stops["thread"]])
+        self._finallys = starts[stop < 0][-MOST_FINALLYS:]
+        told = np.flatnonzero((stop >= 0) & (starts["row"] >= 0))
+        return starts["row"][told], stops["ms"][stop[told]] - starts["ms"][told]
+
+    def _keep(self, events: Array, code: Array, owner: Array, method: Array, waiting: Array) -> None:
+        """What the next are followed with."""
+        if not len(events):
+            self._events = waiting
+            return
+        kind, place = events["kind"], np.arange(len(events))
+        ends = _ends(code)
+        lengths = np.diff(ends, prepend=-1)
+        is_empty = (kind == CATCH_OVER) & (owner >= 0) & (kind[owner] == ALONE)  # behind it
+        begin = np.where(kind == ALONE, place, np.where(is_empty, place + 1, 0))
+        begin = np.maximum(np.maximum.accumulate(begin), np.repeat(ends - lengths + 1, lengths))
+        stays = (place >= np.repeat(begin[ends], lengths)) & (kind != FINALLY)
+        events, code, method = events[stays], code[stays], method[stays]
+        events["is_told"] = True
+        self._events = np.concatenate([*_shortened(events, code, method), waiting])
+
+
+def _shortened(events: Array, code: Array, method: Array) -> list[Array]:
+    """The events thread by thread; in the place of very many of one thread, those that lead to what is open."""
+    ends = _ends(code) + 1
+    begins = np.append(0, ends[:-1])
+    long = np.flatnonzero(ends - begins > MOST_EVENTS)
+    parts, before = list[Array](), 0
+    for begin, end in zip(begins[long].tolist(), ends[long].tolist(), strict=True):
+        own = events[begin:end]
+        throw, state, where, catch = kernels.open_exceptions(own["kind"].copy(), method[begin:end]).T
+        made = np.zeros((len(throw), 2), EVENT)
+        made[:, 0], made[:, 1] = own[np.maximum(throw, 0)], own[np.maximum(catch, 0)]
+        made["kind"][:, 1], made["method"][:, 1] = CAUGHT, -1  # it must not end a filter again
+        is_filter = state == kernels.FILTERED
+        made["kind"][is_filter, 0], made["row"][is_filter, 0] = FILTER, -1
+        made["method"][is_filter, 0] = where[is_filter]
+        parts += [events[before:begin], made[np.stack([state >= 0, state == kernels.HELD], axis=1)]]
+        before = end
+    return [*parts, events[before:]]
+
+
+def _ends(codes: Array) -> Array:
+    """The last place of each code, of codes that ascend."""
+    return np.flatnonzero(np.append(codes[1:] != codes[:-1], np.ones(min(len(codes), 1), np.bool_)))

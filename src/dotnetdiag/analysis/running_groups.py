@@ -1,0 +1,79 @@
+"""Rows that are alike, where not all rows are there at once: what ``groups`` tells of all, some rows after the others."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.trace.distinct import ranked
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+_NEVER = np.iinfo(np.int64).max
+
+
+class Numbering:
+    """A number for each different key (i64), from 0 on; a key that came before has the number that it had."""
+
+    def __init__(self) -> None:
+        self._sorted: Array = np.zeros(0, np.int64)
+        self._numbers: Array = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def of(self, keys: Array) -> Array:
+        """Of each key its number."""
+        distinct, which = ranked(keys)
+        place = np.searchsorted(self._sorted, distinct)
+        is_new = np.append(self._sorted, 0)[place] != distinct
+        is_new |= place == len(self._sorted)
+        if is_new.any():
+            fresh = np.flatnonzero(is_new)
+            numbers = len(self) + np.arange(len(fresh))
+            self._numbers = np.insert(self._numbers, place[fresh], numbers)
+            self._sorted = np.insert(self._sorted, place[fresh], distinct[fresh])
+            place = np.searchsorted(self._sorted, distinct)
+        found: Array = self._numbers[place][which]
+        return found
+
+    def keys(self) -> Array:
+        """The keys by their numbers."""
+        made = np.empty(len(self), np.int64)
+        made[self._numbers] = self._sorted
+        return made
+
+
+class RunningGroups:
+    """Of each group the ``first`` of its rows, their ``count``, and the ``total`` of their values, which are added up in the order of the rows:
+    so a sum is to the last bit what ``groups`` finds, however many rows come at once.
+    """
+
+    def __init__(self) -> None:
+        self._keys = Numbering()
+        self.first: Array = np.zeros(0, np.int64)
+        self.count: Array = np.zeros(0, np.int64)
+        self.total: Array = np.zeros(0)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, keys: Array, rows: Array, values: Array | float = 0.0) -> None:
+        """Rows by their numbers, which ascend from one call to the next, and the keys and values of each."""
+        which = self._keys.of(keys)
+        more = len(self._keys) - len(self.count)
+        self.first = np.append(self.first, np.full(more, _NEVER))
+        self.count = np.append(self.count, np.zeros(more, np.int64))
+        self.total = np.append(self.total, np.zeros(more))
+        np.minimum.at(self.first, which, rows)
+        self.count += np.bincount(which, minlength=len(self.count))
+        np.add.at(self.total, which, values)
+
+    def keys(self) -> Array:
+        """The key of each group."""
+        return self._keys.keys()
+
+    def order(self) -> Array:
+        """The one with most rows first; of equal ones that whose first row came first."""
+        return np.lexsort((self.first, -self.count))

@@ -1,0 +1,143 @@
+"""Rows of numbers of which there may be millions: beyond some megabytes they lie in a file that has no name.
+
+They are read and written, not mapped: a page of a mapped file that was touched counts as memory of this process. Who goes through them does so
+slice by slice, and has no more of them at once than that. Where nothing can be written, it is memory as any other.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+HELD_BYTES = 1 << 20
+"""What is kept in memory of rows, of 16,000 exceptions; when there are more, all that is held goes to the file."""
+SLICE_ROWS = 1 << 15
+"""Rows that are looked at together: with a dozen columns made of them they stay below 10 MB."""
+_BLOCK_ROWS = 1 << 12
+"""Rows that are read and written back for some of them to be changed."""
+_ON_DISK = "/var/tmp"  # noqa: S108  # where the folder for what is temporary is memory, this one is not
+
+
+class SpilledRows:
+    """Rows of one structured type, in the order in which they were appended."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = np.dtype(kind)
+        self._held: list[Array] = []
+        self._held_rows = self._written = 0
+        self._file: IO[bytes] | None = None
+        self._is_refused = False
+
+    def __len__(self) -> int:
+        return self._written + self._held_rows
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def held_bytes(self) -> int:
+        """What of them is in memory."""
+        return self._held_rows * int(self.kind.itemsize)
+
+    def append(self, rows: Array) -> None:
+        """Rows behind all others; they belong to this from now on."""
+        self._held.append(rows)
+        self._held_rows += len(rows)
+        if self.held_bytes > HELD_BYTES and not self._is_refused:
+            self._write()
+
+    def read(self, first: int, last: int) -> Array:
+        """A copy of the rows from ``first`` to before ``last``."""
+        made = np.empty(last - first, self.kind)
+        on_disk = max(min(last, self._written) - first, 0)
+        if on_disk:
+            self._read_into(made[:on_disk], first)
+        if on_disk < len(made):
+            begins = first + on_disk - self._written
+            made[on_disk:] = self._together()[begins : last - self._written]
+        return made
+
+    def slices(self, rows: int | None = None) -> Iterator[tuple[int, Array]]:
+        """The first ``rows`` (None: all) in parts of :data:`SLICE_ROWS`: where each begins, and a copy."""
+        end = len(self) if rows is None else rows
+        for first in range(0, end, SLICE_ROWS):
+            yield first, self.read(first, min(first + SLICE_ROWS, end))
+
+    def column(self, name: str, first: int, last: int) -> Array:
+        """One column of these rows, without the others beside it."""
+        made = np.empty(last - first, self.kind[name])
+        for begin in range(first, last, SLICE_ROWS):
+            end = min(begin + SLICE_ROWS, last)
+            made[begin - first : end - first] = self.read(begin, end)[name]
+        return made
+
+    def changing(self, places: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """Rows that are to be changed, ``places`` ascending, some of them at a time: rows to write to, the places in these, and which of
+        ``places`` they are. What was written is kept when the next are asked for.
+        """
+        disk = int(np.searchsorted(places, self._written))
+        block_of = places[:disk] // _BLOCK_ROWS
+        edges = np.flatnonzero(np.append(True, block_of[1:] != block_of[:-1])) if disk else np.zeros(0, np.int64)
+        for begin, end in zip(edges.tolist(), [*edges[1:].tolist(), disk], strict=False):
+            first = int(block_of[begin]) * _BLOCK_ROWS
+            block = self.read(first, min(first + _BLOCK_ROWS, self._written))
+            yield block, places[begin:end] - first, np.arange(begin, end)
+            self._write_at(first, block)
+        if disk < len(places):
+            yield self._together(), places[disk:] - self._written, np.arange(disk, len(places))
+
+    def copy(self) -> SpilledRows:
+        """The same rows, of which those here may then change."""
+        made = SpilledRows(self.kind)
+        for _, rows in self.slices():
+            made.append(rows)
+        return made
+
+    def _together(self) -> Array:
+        if len(self._held) != 1:
+            self._held = [np.concatenate([np.zeros(0, self.kind), *self._held])]
+        return self._held[0]
+
+    def _write(self) -> None:
+        """All that is held, into the file; it stays in memory where that has no place."""
+        try:
+            if self._file is None:
+                folder = None if "TMPDIR" in os.environ or not os.access(_ON_DISK, os.W_OK) else _ON_DISK
+                self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # it lives as long as this
+            place = self._written
+            for rows in self._held:
+                self._write_at(place, rows)
+                place += len(rows)
+        except OSError:
+            self._is_refused = True
+            return
+        self._written += self._held_rows
+        self._held, self._held_rows = [], 0
+
+    def _write_at(self, first: int, rows: Array) -> None:
+        assert self._file is not None
+        self._file.seek(first * self.kind.itemsize)
+        raw = rows.tobytes()
+        while raw:
+            raw = raw[self._file.write(raw) :]
+
+    def _read_into(self, rows: Array, first: int) -> None:
+        """Where the system can, without moving the place of the file: several threads may read at a time."""
+        assert self._file is not None
+        at, raw = first * self.kind.itemsize, rows.view(np.uint8).data
+        while raw:
+            if hasattr(os, "preadv"):
+                count = os.preadv(self._file.fileno(), [raw], at)
+            else:
+                self._file.seek(at)
+                count = self._file.readinto(raw)  # type: ignore[attr-defined]  # unbuffered
+            if not count:
+                raise EOFError("rows that were written are gone")
+            at, raw = at + count, raw[count:]

@@ -1,0 +1,245 @@
+"""What is kept of each exception that was thrown, and their stacks.
+
+A million of them need 64 MB, and so they are spilled. What was thrown by one thread with one stack and one type is one *kind*, of which there are
+few: what stacks mean, which is known when all is read, is found out of these alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag._dataclasses import replace
+from dotnetdiag.analysis.exception_ends import Ends
+from dotnetdiag.analysis.kept_events import Kept
+from dotnetdiag.analysis.leaves import with_leaves
+from dotnetdiag.analysis.profile import ProfileThread
+from dotnetdiag.analysis.rows import SampleColumns, profile_of, samples_in_order
+from dotnetdiag.analysis.running_groups import Numbering
+from dotnetdiag.analysis.spilled import SpilledRows
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.stacked import own_frames
+from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.stack_tree import moments_of
+from dotnetdiag.trace.table import EventTable
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+ROW = np.dtype(
+    [
+        *((name, "f8") for name in ("ms", "catch_ms", "handled_ms", "finally_ms")),
+        ("time", "i8"),
+        *((name, "i4") for name in ("kind", "message", "flags", "caught_by", "finallys", "filters")),
+    ]
+)
+"""``time`` in ticks, as stacks are told by it; ``flags`` are 0 where a version of the event has none."""
+
+
+class Threads:
+    """Different threads, numbered in the order in which they come: of each its number in the recording, its process and its id. ``of_ids`` may be
+    shared with others.
+    """
+
+    def __init__(self, of_ids: dict[tuple[int, int], int]) -> None:
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        self._of_ids = of_ids
+        self.ids: Array = np.zeros(0, np.int32)
+        """Of each what process and id together are in ``of_ids``: a thread may have several numbers in a recording."""
+
+    def of(self, events: EventTable, kept: Kept) -> Array:
+        """The thread of each event."""
+        different, which = ranked(events.headers.thread)
+        first = np.empty(len(different), np.int64)
+        first[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several rows of a thread the first is written last
+        order = np.argsort(first)
+        facts = (column[first[order]].tolist() for column in (events.headers.thread, kept.pid, kept.tid))
+        place = np.empty(len(different), np.int32)
+        place[order] = [self._numbers.setdefault(one, len(self._numbers)) for one in zip(*facts, strict=True)]
+        if len(self._numbers) > len(self.ids):
+            fresh = [self._of_ids.setdefault(one[1:], len(self._of_ids)) for one in self.known[len(self.ids) :]]
+            self.ids = np.append(self.ids, np.array(fresh, np.int32))
+        return place[which]
+
+    @property
+    def known(self) -> list[tuple[int, int, int]]:
+        """Number in the recording, process and id of each."""
+        return list(self._numbers)
+
+
+class Kinds:
+    """Different threads, stacks and types together, numbered."""
+
+    def __init__(self) -> None:
+        self._stacks, self._kinds = Numbering(), Numbering()
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def of(self, thread: Array, stack: Array, type_: Array) -> Array:
+        """Of each event its kind."""
+        pair = self._stacks.of(thread.astype(np.int64) << 32 | stack)
+        return self._kinds.of(pair << 32 | type_.astype(np.int64) + 1)
+
+    def told(self) -> tuple[Array, Array, Array]:
+        """The thread, the stack and the type (-1 for none) of each."""
+        pair, type_ = np.divmod(self._kinds.keys(), 1 << 32)
+        thread, stack = np.divmod(self._stacks.keys(), 1 << 32)
+        return thread[pair], stack[pair].astype(np.uint32), type_ - 1
+
+
+class ThrownRows:
+    """Takes windows of throws, and what became of them."""
+
+    def __init__(self) -> None:
+        self.columns = SampleColumns()
+        self.thread_ids: dict[tuple[int, int], int] = {}
+        self.threads, self.kinds = Threads(self.thread_ids), Kinds()
+        self._rows, self._is_given = SpilledRows(ROW), False
+        self._fresh: list[Array] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, events: EventTable, kept: Kept, thread: Array) -> Array:
+        """Take throws of the window that ``columns`` has looked at, and the thread of each; their numbers."""
+        rows = np.zeros(len(events), ROW)
+        rows["ms"], rows["time"] = kept.ms, events.headers.time
+        rows["catch_ms"] = rows["handled_ms"] = np.nan
+        rows["caught_by"] = -1
+        rows["message"], rows["flags"] = kept["ExceptionMessage"], np.maximum(kept["ExceptionFlags"], 0)
+        stack = self.columns.stacks.of(events.headers.stack)
+        rows["kind"] = self.kinds.of(thread, stack, kept["ExceptionType"])
+        self._fresh.append(rows)
+        self._count += len(rows)
+        return np.arange(self._count - len(rows), self._count)
+
+    def settle(self, ends: Ends) -> None:
+        """Write down what was found."""
+        fresh = np.concatenate([np.zeros(0, ROW), *self._fresh])
+        self._fresh = []
+        if self._is_given and (len(fresh) or len(ends)):  # who has them has what was told then
+            self._rows, self._is_given = self._rows.copy(), False
+        for rows, columns in (
+            (ends.caught[0], {"catch_ms": ends.caught[1], "caught_by": ends.caught[2]}),
+            (ends.handled[0], {"handled_ms": ends.handled[1]}),
+        ):
+            for some, places, which in self._changing(fresh, rows):
+                for name, values in columns.items():
+                    some[name][places] = values[which]
+        for rows, name, values in (
+            (ends.filters, "filters", np.ones(len(ends.filters), np.int32)),
+            (ends.finallys, "finallys", np.ones(len(ends.finallys), np.int32)),
+            (ends.lasted[0], "finally_ms", ends.lasted[1]),
+        ):
+            for some, places, which in self._changing(fresh, rows):
+                np.add.at(some[name], places, values[which])
+        if len(fresh):
+            self._rows.append(fresh)
+
+    def _changing(self, fresh: Array, rows: Array) -> Any:
+        """As ``SpilledRows.changing``, of those that are not there yet too."""
+        order = np.argsort(rows, kind="stable")
+        rows, first = rows[order], len(self._rows)
+        old = int(np.searchsorted(rows, first))
+        parts = chain(self._rows.changing(rows[:old]), [(fresh, rows[old:] - first, np.arange(old, len(rows)))])
+        return ((some, places, order[which]) for some, places, which in parts)
+
+    def given(self) -> SpilledRows:
+        """What was settled until now; it stays so."""
+        self._is_given = True
+        return self._rows
+
+
+class ThrownStacks:
+    """What the stacks of kinds are. Where code moved while the recording ran, one is several: then also the time tells of which a row is.
+
+    Of each stack ``frame`` is the first method of the program, else the leaf, -1 without a stack, and ``method`` its number among all of these.
+    """
+
+    def __init__(self, thrown: ThrownRows, types: Sequence[str]) -> None:
+        rows, columns = thrown.given(), thrown.columns
+        self._rows, self._count, self._info = rows, len(rows), columns.context.meaning.info
+        thread, stack, type_ = thrown.kinds.told()
+        known = thrown.threads.known
+        self._moments = moments_of(columns.stacks.table, columns.context.symbols)
+        self._keys = self._keys_of(rows, len(type_))
+        kind, epoch = np.divmod(self._keys, len(self._moments) + 1)
+        time = (
+            np.append(self._moments[:1] - 1, self._moments)[epoch]
+            if len(self._moments)
+            else np.zeros(len(kind), np.int64)
+        )
+        numbers = list(dict.fromkeys(number for number, _, _ in known))
+        place = {number: at for at, number in enumerate(numbers)}
+        self._thread = np.array([place[number] for number, _, _ in known], np.uint32)[thread]  # of kinds
+        by_thread = np.argsort(self._thread[kind], kind="stable")
+        samples, _ = samples_in_order(
+            time[by_thread],
+            stack[kind[by_thread]],
+            np.zeros(len(kind), np.uint8),
+            self._thread[kind[by_thread]],
+            by_thread.astype(np.float64),
+            lambda at: columns.thread(numbers[at]),
+        )
+        row, none = samples.values.astype(np.int64), np.zeros(len(kind), np.int64)
+        profile = profile_of(
+            columns, samples, name="Exceptions", unit="exceptions", length_ns=none, weight=np.ones(len(kind))
+        )
+        self.frame = np.empty(len(kind), np.int64)
+        self.frame[row] = own_frames(profile)
+        self._used, self.method = ranked(self.frame)
+        self._names = Text.from_pylist(["" if one < 0 else profile.frames.name(one) for one in self._used.tolist()])
+        self._profile = with_leaves(profile, type_[kind[row]], types)
+        self._node = np.empty(len(kind), np.int32)
+        self._node[row] = self._profile.node
+
+    def _keys_of(self, rows: SpilledRows, kinds: int) -> Array:
+        """``kind * epochs + epoch`` of all that there are, ascending."""
+        if not len(self._moments):
+            return np.arange(kinds)
+        found = np.zeros(0, np.int64)
+        for _, some in rows.slices():
+            found = distinct(np.append(found, distinct(self._key(some["kind"], some["time"]))))
+        return found
+
+    def _key(self, kind: Array, time: Array) -> Array:
+        return kind.astype(np.int64) * (len(self._moments) + 1) + np.searchsorted(self._moments, time, side="right")
+
+    def of(self, kind: Array, time: Array) -> Array:
+        """Which stack each row has."""
+        return np.searchsorted(self._keys, self._key(kind, time)) if len(self._moments) else kind
+
+    def methods(self, which: Array) -> Coded:
+        """The first method of the program in each of these stacks; None without a stack."""
+        return self.named(self.method[which])
+
+    def named(self, methods: Array) -> Coded:
+        """The names of methods by their numbers."""
+        known = self._used[methods] >= 0
+        return Coded(self._names, methods, None if known.all() else known)
+
+    def profile(self) -> StackProfile:
+        """A sample for each row, whose stack ends in the type."""
+        count = self._count
+        time, kind = self._rows.column("time", 0, count), self._rows.column("kind", 0, count)
+        threads: Sequence[ProfileThread] = self._profile.threads
+        samples, _ = samples_in_order(
+            time, self.of(kind, time), np.zeros(count, np.uint8), self._thread[kind], None, threads.__getitem__
+        )
+        start_ns = self._info.elapsed_ns(samples.time)
+        return replace(
+            self._profile,
+            threads=samples.threads,
+            thread=samples.thread,
+            start_ns=start_ns,
+            length_ns=np.zeros(count, np.int64),
+            weight=np.ones(count),
+            node=self._node[samples.stack],
+            state=samples.state,
+            to_ns=int(start_ns.max(initial=0)),
+        )
