@@ -7,7 +7,7 @@ costs less than :data:`LEAST` is not told, nor what a program that is well does 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -116,8 +116,9 @@ def advice(trace: Trace) -> AdviceReport:
         ThreadPoolFold(seconds=seconds_of(trace)),
         RequestsFold(),
         JitFold(is_native=native_of(trace)),
-        LogsFold(),
+        LogsFold(rows=False),
         CpuFold(),
+        brief=_brief,
     )
     answers = Answers(
         gc=gc,
@@ -134,6 +135,11 @@ def advice(trace: Trace) -> AdviceReport:
         is_native=is_of_native(trace),
     )
     return advice_of(answers)
+
+
+def _brief(answer: Any) -> Any:
+    """An answer without the table that nobody looks at here, which has a row for each event."""
+    return replace(answer, requests=answer.requests[:0]) if isinstance(answer, RequestReport) else answer
 
 
 def advice_of(answers: Answers) -> AdviceReport:

@@ -7,7 +7,7 @@ is not there. The id of the activity of its thread tells within which request it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -32,6 +32,7 @@ from dotnetdiag.trace.trace import Trace
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FORMATTED, AS_JSON = "FormattedMessage", "MessageJson"
+_TEXT = "FormattedMessage"
 MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
 """Different messages, and characters of each, that are kept."""
 WARNING = 3
@@ -68,59 +69,64 @@ def logs(trace: Trace) -> LogReport:
 
 
 class LogsFold:
-    """What :func:`logs` asks, window by window."""
+    """What :func:`logs` asks, window by window. Without ``rows`` nothing is kept of a message: ``messages`` has none, how many were logged within
+    requests is not told, and each example is there however many different messages there are.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *, rows: bool = True) -> None:
+        self._has_rows = rows
         self._names = Texts()
         self._messages = Texts(MOST_MESSAGES, longest=MOST_CHARACTERS)
-        names = {"LoggerName": self._names, "EventName": self._names, "FormattedMessage": self._messages}
-        scratch = Scratch()
+        names = {"LoggerName": self._names, "EventName": self._names}
+        scratch, numbers = Scratch(), ("Level", "EventId")
+        kinds = (FORMATTED, AS_JSON)
+        self._plain = {event: KeptEvents(_message(event), numbers, names=names) for event in kinds}
+        names = {**names, _TEXT: self._messages}
         self._kept = {
-            event: KeptEvents(_message(event), ("Level", "EventId"), names=names, activities=True, scratch=scratch)
-            for event in (FORMATTED, AS_JSON)
+            event: KeptEvents(_message(event), numbers, names=names, activities=True, scratch=scratch)
+            for event in kinds
         }
+        self._alike = {event: _Alike() for event in self._kept}
         self._spans = [SpanEvents(kind, scratch) for kind in KINDS]
         self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Messages, and begins and ends of requests."""
-        return any(one.wants(schema) for one in self._kept.values()) or any(one.wants(schema) for one in self._spans)
+        is_message = any(one.wants(schema) for one in self._kept.values())
+        return is_message or (self._has_rows and any(one.wants(schema) for one in self._spans))
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         self._losses.of(window)
-        for keeper in self._kept.values():
-            keeper.feed(window)
-        for one in self._spans:
+        for event, keeper in (self._kept if self._has_rows else self._plain).items():
+            messages = keeper.events_of(window)
+            if len(messages):
+                kept = keeper.of(messages)
+                self._alike[event].add(kept, None if self._has_rows else messages)
+                if self._has_rows:
+                    keeper.add(kept)
+        for one in self._spans if self._has_rows else ():
             one.feed(window)
 
     def result(self) -> LogReport:
         """The answer."""
-        formatted, as_json = self._kept.values()
-        kept = formatted if len(formatted) else as_json
-        notes = () if len(kept) else (NO_EVENTS,)
+        event = FORMATTED if self._alike[FORMATTED].count else AS_JSON
+        alike = self._alike[event]
+        notes = () if alike.count else (NO_EVENTS,)
         if len(self._messages.names) > MOST_MESSAGES:
             notes = (NO_TEXTS,)
-        columns = self._columns(kept)
+        columns = self._columns(self._kept[event])
         within = columns["request_row"].valid
-        first, count, by_level = _alike(kept)
-        shown = ("level", "logger", "event_id", "event")
+        first, by_event = alike.table(self._names.names)
+        if self._has_rows:
+            by_event["example"] = columns["message"].take(first)
         return LogReport(
             messages=answer_table("messages", columns, notes, self._losses.told),
-            by_event=answer_table(
-                "messages by event",
-                {
-                    **{name: columns[name].take(first) for name in shown},
-                    "count": whole(count),
-                    "example": columns["message"].take(first),
-                },
-                notes,
-                self._losses.told,
-            ),
+            by_event=answer_table("messages by event", by_event, notes, self._losses.told),
             totals=LogTotals(
-                count=len(kept),
-                by_level={LEVELS[level]: by_level[level] for level in sorted(by_level) if level >= 0},
-                in_requests=len(kept) if within is None else int(within.sum()),
+                count=alike.count,
+                by_level=alike.by_level(),
+                in_requests=len(columns["ms"]) if within is None else int(within.sum()),
             ),
             notes=notes,
         )
@@ -147,7 +153,7 @@ class LogsFold:
                 "logger": compact(part["LoggerName"]),
                 "event_id": compact(part["EventId"]),
                 "event": compact(part["EventName"]),
-                "message": part["FormattedMessage"],
+                "message": part[_TEXT],
                 "request": compact(label_of[of]),
                 "request_row": compact(number_of[of]),
             }
@@ -173,24 +179,59 @@ class LogsFold:
         }
 
 
-def _alike(kept: KeptEvents) -> tuple[Array, Array, Counter[int]]:
-    """Of messages of one logger, event and level the first, and how many there are, the most frequent first; and how many are of each level."""
-    found: dict[tuple[int, ...], list[int]] = {}
-    begin = 0
-    for part in kept.parts():
-        keys = [part["LoggerName"], part["EventId"], _level(part)]
-        first, which = combined(keys, len(part))
+class _Alike:
+    """Messages of one logger, event and level: the first, and how many there are."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._found: dict[tuple[int, int, int], _Event] = {}
+
+    def add(self, kept: Kept, messages: EventTable | None) -> None:
+        """Take the next messages. Where they are given, the text of each first is kept."""
+        keys = [kept["LoggerName"], kept["EventId"], _level(kept)]
+        first, which = combined(keys, len(kept))
         counts = np.bincount(which, minlength=len(first)).tolist()
-        alike = zip(*(column[first].tolist() for column in keys), strict=True)
+        alike = [*zip(*(column[first].tolist() for column in keys), strict=True)]
+        fresh = [row for key, row in zip(alike, first.tolist(), strict=True) if key not in self._found]
+        column = messages.get(f"payload.{_TEXT}") if messages is not None and fresh else None
+        told = [None] * len(fresh) if column is None else [str(text or "") for text in column.take(fresh).to_pylist()]
+        example = dict(zip(fresh, told, strict=True))
         for key, row, count in zip(alike, first.tolist(), counts, strict=True):
-            found.setdefault(key, [begin + row, 0])[1] += count
-        begin += len(part)
-    by_level = Counter[int]()
-    for key, (_, count) in found.items():
-        by_level[key[-1]] += count
-    first, counted = np.array([*found.values()], np.int64).reshape(-1, 2).T
-    order = np.lexsort((first, -counted))
-    return first[order], counted[order], by_level
+            one = self._found.get(key)
+            if one is None:
+                text = example[row]
+                cut = None if text is None else text[:MOST_CHARACTERS]
+                one = self._found[key] = _Event(self.count + row, int(kept["EventName"][row]), cut)
+            one.count += count
+        self.count += len(kept)
+
+    def by_level(self) -> dict[str, int]:
+        """How many of each."""
+        counts = Counter[int]()
+        for (*_, level), one in self._found.items():
+            counts[level] += one.count
+        return {LEVELS[level]: counts[level] for level in sorted(counts) if level >= 0}
+
+    def table(self, names: Sequence[str]) -> tuple[Array, dict[str, Column]]:
+        """The columns, the most frequent first; and the rows that each is told by."""
+        rows = sorted(self._found.items(), key=lambda one: (-one[1].count, one[1].first))
+        logger, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2))
+        return np.array([one.first for _, one in rows], np.int64), {
+            "level": _levels(level),
+            "logger": texts(names, logger),
+            "event_id": _known(np.array([key[1] for key, _ in rows]) if rows else level),
+            "event": texts(names, np.array([one.name for _, one in rows], np.int64)),
+            "count": whole(np.array([one.count for _, one in rows], np.int64)),
+            "example": Text.from_pylist([one.example for _, one in rows]),
+        }
+
+
+@dataclass(slots=True)
+class _Event:
+    first: int
+    name: int
+    example: str | None
+    count: int = 0
 
 
 def _known(numbers: Array) -> Scalar:
