@@ -90,8 +90,7 @@ def fold(
     folds = ()  # what a fold keeps goes with it, where the caller has no use for it either
     while waiting:
         made.append(brief(waiting.pop(0).result()))
-        if waiting:
-            give_back_freed()
+        give_back_freed()
     return tuple(made)
 
 

@@ -153,6 +153,16 @@ class RequestSpans:
             made[other] = self.parent[made[other]]
         return made
 
+    def last(self, wanted: Array) -> Kept:
+        """Some of the rows, when nothing else is asked any more: column by column, and the others are gone."""
+        nothing = np.zeros(0)
+        rows, self.rows = self.rows, Kept(nothing, nothing, nothing, {})
+        self._latest = LatestRows(nothing, nothing, nothing)
+        fields = dict(rows.fields)
+        ms, pid, tid = rows.ms[wanted], rows.pid[wanted], rows.tid[wanted]
+        del rows
+        return Kept(ms, pid, tid, {name: fields.pop(name)[wanted] for name in list(fields)})
+
     def reason(self, number: int) -> str:
         """Why something failed."""
         return self.reasons[number] if number >= 0 else ""

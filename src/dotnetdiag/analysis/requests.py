@@ -172,16 +172,45 @@ def _report(
 ) -> RequestReport:
     is_shown = spans.of_kinds(kind.name != SCOPE for kind in KINDS)
     shown = np.flatnonzero(is_shown)
-    rows, status = spans.rows.of(shown), status[shown]
-    known = ~np.isnan(rows["stop_ms"])
-    duration = np.where(known, np.maximum(rows["stop_ms"] - rows.ms, 0.0), np.nan)
-    failed = (rows["reason"] >= 0) | (status >= FAILED)
-    notes = [] if len(shown) else [NO_EVENTS]
-    if len(shown) and not rows["activity"].any():
-        notes.append(NO_ACTIVITIES)
     number_of = np.append(np.cumsum(is_shown, dtype=np.int32 if len(is_shown) < 1 << 31 else np.int64) - 1, -1)
     parent = number_of[spans.parents_among(is_shown)[shown]]
     del number_of, is_shown
+    rows, status, queued = spans.last(shown), status[shown], queued[shown]
+    has_activities = bool(rows["activity"].any())
+    known = ~np.isnan(rows["stop_ms"])
+    duration = np.where(known, np.maximum(rows["stop_ms"] - rows.ms, 0.0), np.nan)
+    rows = Kept(rows.ms, rows.pid, rows.tid, {name: rows[name] for name in ("kind", "label", "reason")})
+    figures = {name: (value if value.strides == (0,) else value[shown], told) for name, (value, told) in spent.items()}
+    failed = (rows["reason"] >= 0) | (status >= FAILED)
+    notes = [] if len(rows) else [NO_EVENTS]
+    if len(rows) and not has_activities:
+        notes.append(NO_ACTIVITIES)
+
+    def table(title: str, content: Mapping[str, Column]) -> Table:
+        return answer_table(title, content, notes, losses)
+
+    ways, way = routes(spans.labels, rows["label"])
+    kind = _first_of(spans.kinds)[rows["kind"]]
+    found = groups([kind.astype(np.int64) * len(ways) + way], duration)
+    quantiles = found.quantiles(duration, (0.5, 0.95))
+    by_route: dict[str, Column] = {
+        "kind": Coded(Text.from_pylist([*spans.kinds]), rows["kind"][found.first]),
+        "route": Coded(Text.from_pylist([*ways]), way[found.first]),
+        "count": whole(found.count),
+        "failed": whole(found.sums(failed.astype(np.float64))),
+        "total_ms": number(found.total),
+        "median_ms": number(quantiles[0]),
+        "p95_ms": number(quantiles[1]),
+        "max_ms": number(found.most),
+        **{name: _figure(name, found.sums(value[: len(rows)]), told) for name, (value, told) in figures.items()},
+    }
+    totals = RequestTotals(
+        count=len(rows),
+        failed=int(failed.sum()),
+        unfinished=int((~known).sum()),
+        by_kind={spans.kinds[one]: int((kind == one).sum()) for one in distinct(kind).tolist()},
+    )
+    del found, way, kind, failed
     columns: dict[str, Column] = {
         "start_ms": number(rows.ms),
         "duration_ms": number(duration, known),
@@ -191,42 +220,15 @@ def _report(
         "name": Coded(Text.from_pylist([*spans.labels]), rows["label"]),
         "status": whole(status, status > 0),
         "failure": _failure(rows["reason"], spans),
-        "queue_ms": number(queued[shown], ~np.isnan(queued[shown])),
-        **{name: _figure(name, value[shown], told) for name, (value, told) in spent.items()},
+        "queue_ms": number(queued, ~np.isnan(queued)),
+        **{name: _figure(name, value[: len(rows)], told) for name, (value, told) in figures.items()},
         "parent": whole(parent, parent >= 0),
         "depth": whole(levels(parent, DEEPEST)[1]),
     }
-
-    def table(title: str, content: Mapping[str, Column]) -> Table:
-        return answer_table(title, content, notes, losses)
-
-    ways, way = routes(spans.labels, rows["label"])
-    kind = _first_of(spans.kinds)[rows["kind"]]
-    del rows, parent, known, status
-    found = groups([kind, way], duration)
-    quantiles = found.quantiles(duration, (0.5, 0.95))
     return RequestReport(
         requests=table("requests", columns),
-        by_route=table(
-            "requests by route",
-            {
-                "kind": columns["kind"].take(found.first),
-                "route": Coded(Text.from_pylist([*ways]), way[found.first]),
-                "count": whole(found.count),
-                "failed": whole(found.sums(failed.astype(np.float64))),
-                "total_ms": number(found.total),
-                "median_ms": number(quantiles[0]),
-                "p95_ms": number(quantiles[1]),
-                "max_ms": number(found.most),
-                **{name: _figure(name, found.sums(value[shown]), told) for name, (value, told) in spent.items()},
-            },
-        ),
-        totals=RequestTotals(
-            count=len(shown),
-            failed=int(failed.sum()),
-            unfinished=int(np.isnan(duration).sum()),
-            by_kind={spans.kinds[one]: int((kind == one).sum()) for one in distinct(kind).tolist()},
-        ),
+        by_route=table("requests by route", by_route),
+        totals=totals,
         notes=tuple(notes),
     )
 

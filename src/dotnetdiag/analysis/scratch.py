@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import IO, Any, TypeAlias
+from io import FileIO
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class Scratch:
     """A file for what several keepers have. It is made when something is first put there, and gone with the last array in it."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
+        self._file: _File | None = None
         self._is_full = False
         self._end = 0
 
@@ -34,9 +35,8 @@ class Scratch:
             return Stored(values)
         try:
             if self._file is None:
-                self._file = _unnamed()
-            self._file.seek(self._end)
-            self._file.write(np.ascontiguousarray(values).data)
+                self._file = _File()
+            self._file.write(self._end, np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
         except OSError:
             self._is_full = True
             return Stored(values)
@@ -49,9 +49,7 @@ class Stored:
 
     __slots__ = ("_file", "_place", "_shape", "_values")
 
-    def __init__(
-        self, values: Array, file: IO[bytes] | None = None, place: int = 0, shape: tuple[int, ...] = ()
-    ) -> None:
+    def __init__(self, values: Array, file: _File | None = None, place: int = 0, shape: tuple[int, ...] = ()) -> None:
         self._values, self._file, self._place, self._shape = values, file, place, shape
 
     def read(self) -> Array:
@@ -59,13 +57,36 @@ class Stored:
         if self._file is None:
             return self._values
         made = np.empty(self._shape, self._values.dtype)
-        self._file.seek(self._place)
-        read = self._file.readinto(made.reshape(-1).view(np.uint8).data)  # type: ignore[attr-defined]  # of bytes
-        if read != made.nbytes:
-            raise OSError(f"{made.nbytes} bytes were written to a temporary file, {read} are there")
+        self._file.read_into(self._place, made.reshape(-1).view(np.uint8).data)
         return made
 
 
-def _unnamed() -> IO[bytes]:
+class _File:
+    """Closed when nothing is in it any more."""
+
+    def __init__(self) -> None:
+        self._raw = _unnamed()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_raw"):
+            self._raw.close()
+
+    def write(self, place: int, data: memoryview) -> None:
+        """All of it; OSError where there is no room."""
+        self._raw.seek(place)
+        while data:
+            data = data[self._raw.write(data) :]
+
+    def read_into(self, place: int, data: memoryview) -> None:
+        """As much as was written there."""
+        self._raw.seek(place)
+        while data:
+            count = self._raw.readinto(data)
+            if not count:
+                raise OSError(f"{len(data)} bytes of a temporary file are gone")
+            data = data[count:]
+
+
+def _unnamed() -> FileIO:
     folder = None if "TMPDIR" in os.environ or not os.access(_ON_DISK, os.W_OK) else _ON_DISK
     return tempfile.TemporaryFile(buffering=0, dir=folder)
