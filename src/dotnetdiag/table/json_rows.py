@@ -27,7 +27,7 @@ Given: TypeAlias = Column | Sequence[Any]
 Part: TypeAlias = Callable[[int, int], Cells]
 """Cells of the rows from one to before another."""
 
-PIECE_CELLS, PIECE_BYTES, PIECE_ROWS = 1 << 17, 1 << 22, 1 << 13
+PIECE_CELLS, PIECE_BYTES, PIECE_ROWS = 1 << 16, 1 << 21, 1 << 12
 """What is woven at once has so many cells at most, about so many bytes of texts, and so many rows."""
 _AS_TEXT = frozenset({Kind.CHAR, Kind.CHAR8, Kind.GUID, Kind.DECIMAL})
 
