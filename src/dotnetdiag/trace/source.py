@@ -137,6 +137,18 @@ class Source:
             self._counts = counts
         return self._counts
 
+    def count_of(self, number: int) -> tuple[int, int]:
+        """(events, payload bytes) of one type. Of a type that the file defines and whose events carry no others it is known without a pass over all
+        of them, which took a third of the time of a report on a file with both kinds, and a table of its activity ids.
+        """
+        if (
+            self._counts is None
+            and number in self.scan.metadata
+            and number not in self._carried.carriers(self.scan.metadata)
+        ):
+            return self.counts_as_declared().get(number, (0, 0))
+        return self.counts().get(number, (0, 0))
+
     def counts_as_declared(self) -> Mapping[int, tuple[int, int]]:
         """By the types that the file defines."""
         if self._defined is None and len(self.buffer) > KEEP_BYTES:  # gives pages back on its way
