@@ -175,12 +175,14 @@ def _report(
     number_of = np.append(np.cumsum(is_shown, dtype=np.int32 if len(is_shown) < 1 << 31 else np.int64) - 1, -1)
     parent = number_of[spans.parents_among(is_shown)[shown]]
     del number_of, is_shown
+    depth = levels(parent, DEEPEST)[1]
     rows, status, queued = spans.last(shown), status[shown], queued[shown]
     has_activities = bool(rows["activity"].any())
     known = ~np.isnan(rows["stop_ms"])
     duration = np.where(known, np.maximum(rows["stop_ms"] - rows.ms, 0.0), np.nan)
     rows = Kept(rows.ms, rows.pid, rows.tid, {name: rows[name] for name in ("kind", "label", "reason")})
     figures = {name: (value if value.strides == (0,) else value[shown], told) for name, (value, told) in spent.items()}
+    del spent
     failed = (rows["reason"] >= 0) | (status >= FAILED)
     notes = [] if len(rows) else [NO_EVENTS]
     if len(rows) and not has_activities:
@@ -223,7 +225,7 @@ def _report(
         "queue_ms": number(queued, ~np.isnan(queued)),
         **{name: _figure(name, value[: len(rows)], told) for name, (value, told) in figures.items()},
         "parent": whole(parent, parent >= 0),
-        "depth": whole(levels(parent, DEEPEST)[1]),
+        "depth": whole(depth),
     }
     return RequestReport(
         requests=table("requests", columns),
