@@ -110,13 +110,13 @@ def test_size_of_groups_follows_the_size_of_events() -> None:
     for each, size in (
         (0.0, FIRST_GROUP_BYTES),
         (5.0, FIRST_GROUP_BYTES),
-        (50.0, 50 * GROUP_EVENTS),
+        (20.0, 20 * GROUP_EVENTS),
         (1e6, GROUP_BYTES),
     ):
         lender = Lender()
         lender.bytes_per_event = each
         assert lender.group_bytes == size
-    assert FIRST_GROUP_BYTES < 50 * GROUP_EVENTS < GROUP_BYTES
+    assert FIRST_GROUP_BYTES < 20 * GROUP_EVENTS < GROUP_BYTES
 
 
 def test_form_of_several_runs_is_one_when_all_have_it_and_it_is_compressed() -> None:

@@ -332,3 +332,22 @@ def test_indexing_gives_back_what_it_has_left_behind(monkeypatch: pytest.MonkeyP
     indexed = len(released)
     assert sum(map(len, made.iter_batches())) == len(read(data))
     assert released[indexed:] == released[:indexed]
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_the_count_of_a_type_is_that_of_all_counts(name: str) -> None:
+    made, known = Source(data_of(name)), Source(data_of(name)).counts()
+    numbers = [*made.scan.metadata, *known, 1 << 30]
+    assert {number: made.count_of(number) for number in numbers} == {n: known.get(n, (0, 0)) for n in numbers}
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_the_count_of_a_type_that_carries_nothing_takes_no_pass(name: str) -> None:
+    made = Source(data_of(name))
+    if made.in_file_order:  # which defines types among the events
+        return
+    carriers = made._carried.carriers(made.scan.metadata)
+    passes = made._passes
+    for number in made.scan.metadata.keys() - carriers:
+        made.count_of(number)
+    assert made._passes == passes

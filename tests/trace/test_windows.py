@@ -46,6 +46,16 @@ def test_a_selection_is_that_of_the_whole(name: str) -> None:
         assert np.array_equal(getattr(found, column), getattr(expected, column)), column
 
 
+def test_what_the_last_window_is_of_is_given_back_too() -> None:
+    released: list[tuple[int, int]] = []
+    data = data_of(recordings()[0])
+    made = Source(data, release=lambda start, end: released.append((start, end)))
+    given: list[tuple[int, int]] = []
+    for window in made.windows_once(None, size=1 << 17):
+        given, last = released[:], int(window.column("payload_offset").max())
+    assert any(start <= last < end for start, end in released[len(given) :])
+
+
 @pytest.mark.parametrize("name", recordings()[:3])
 def test_a_second_pass_is_as_the_first(name: str) -> None:
     both = Source(data_of(name))

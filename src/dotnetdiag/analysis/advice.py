@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
@@ -116,8 +116,9 @@ def advice(trace: Trace) -> AdviceReport:
         ThreadPoolFold(seconds=seconds_of(trace)),
         RequestsFold(),
         JitFold(is_native=native_of(trace)),
-        LogsFold(),
+        LogsFold(rows=False),
         CpuFold(),
+        brief=_brief,
     )
     answers = Answers(
         gc=gc,
@@ -134,6 +135,11 @@ def advice(trace: Trace) -> AdviceReport:
         is_native=is_of_native(trace),
     )
     return advice_of(answers)
+
+
+def _brief(answer: Any) -> Any:
+    """An answer without the table that nobody looks at here, which has a row for each event."""
+    return replace(answer, requests=answer.requests[:0]) if isinstance(answer, RequestReport) else answer
 
 
 def advice_of(answers: Answers) -> AdviceReport:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.events import Column, Scalar
-from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.events.columns import Coded, Narrow, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.losses import NONE as NO_LOSSES
@@ -24,10 +24,17 @@ _MOST = float((1 << 63) - 1024)
 """What a damaged file claims may be more than a column of whole numbers holds: this is the largest fraction that it does."""
 
 
+_MANY = 1 << 12
+"""Rows from which on a column is kept in few bytes."""
+_WHOLE = (np.int8, np.int16, np.int32)
+
+
 def number(values: Array, known: Array | None = None) -> Scalar:
     """A column of fractions; None where they are not ``known`` (a mask; without it: where they are NaN or infinite)."""
-    known = np.isfinite(values) if known is None else known
-    return Scalar(np.nan_to_num(values.astype(np.float64, copy=False)), mask(known), Kind.F8)
+    is_finite = np.isfinite(values)
+    known = is_finite if known is None else known
+    values = values.astype(np.float64, copy=False)
+    return narrowed(values if is_finite.all() else np.nan_to_num(values), mask(known), Kind.F8)
 
 
 def whole(values: Array, known: Array | None = None) -> Scalar:
@@ -35,7 +42,33 @@ def whole(values: Array, known: Array | None = None) -> Scalar:
     if values.dtype.kind == "f":
         known = ~np.isnan(values) if known is None else known
         values = np.clip(np.round(np.nan_to_num(values)), -_MOST, _MOST)
-    return Scalar(values.astype(np.int64), None if known is None else mask(known), Kind.I8)
+    return narrowed(values, None if known is None else mask(known), Kind.I8)
+
+
+def narrowed(values: Array, known: Array | None, kind: Kind) -> Scalar:
+    """A column of f64 or, of whole numbers, of i64, which is kept in fewer bytes where it has many rows."""
+    dtype = np.dtype(np.float64 if kind is Kind.F8 else np.int64)
+    if len(values) < _MANY:
+        return Scalar(values.astype(dtype, copy=False), known, kind)
+    if known is not None and not known.any():
+        known = np.broadcast_to(np.zeros(1, np.bool_), len(values))
+    bits = values.view(np.int64) if values.dtype == np.float64 else values  # 0.0 is not -0.0
+    if bits.min() == bits.max():
+        return Narrow(np.broadcast_to(values[:1].astype(dtype), len(values)), known, kind, dtype)
+    if kind is Kind.I8:
+        return Narrow(compact(values.astype(dtype) if values.dtype.kind == "f" else values), known, kind, dtype)
+    return Scalar(values, known, kind)
+
+
+def compact(values: Array) -> Array:
+    """Whole numbers in as few bytes as they fit; fractions as they are."""
+    if values.dtype.kind == "f":
+        return values
+    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+    for kind in _WHOLE:
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return values.astype(kind, copy=False)
+    return values.astype(np.int64, copy=False)
 
 
 def texts(names: Sequence[str], which: Array) -> Coded:

@@ -16,6 +16,7 @@ from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Losses
 from dotnetdiag.table.losses import NONE as NO_LOSSES
 from dotnetdiag.trace.fields import FieldSource, join_fields
+from dotnetdiag.trace.freed import give_back_freed
 from dotnetdiag.trace.met import windows_as_met
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
@@ -63,6 +64,10 @@ class Fold(Protocol[R]):
         """The answer, to be asked for once: what was kept goes into it. Raises UsageError before the first window."""
 
 
+def _whole(answer: Any) -> Any:
+    return answer
+
+
 @overload
 def fold(trace: Trace, one: Fold[A], /, *, rows: int = ...) -> tuple[A]: ...
 @overload
@@ -70,16 +75,23 @@ def fold(trace: Trace, one: Fold[A], two: Fold[B], /) -> tuple[A, B]: ...
 @overload
 def fold(trace: Trace, one: Fold[A], two: Fold[B], three: Fold[C], /) -> tuple[A, B, C]: ...
 @overload
-def fold(trace: Trace, /, *folds: Fold[Any], rows: int = ...) -> tuple[Any, ...]: ...
-def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS) -> tuple[Any, ...]:
-    """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows``. Raises what the folds
-    raise.
+def fold(trace: Trace, /, *folds: Fold[Any], rows: int = ..., brief: Callable[[Any], Any] = ...) -> tuple[Any, ...]: ...
+def fold(
+    trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS, brief: Callable[[Any], Any] = _whole
+) -> tuple[Any, ...]:
+    """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows``. ``brief`` says what of
+    each is wanted, before the next is made: the peak of several is that of the largest. Raises what the folds raise.
     """
     for window in windows_as_met(trace, lambda schema: any(one.wants(schema) for one in folds), size=rows):
         for one in folds:
             one.feed(window)
         del window  # while the next is made
-    return tuple(one.result() for one in folds)
+    made, waiting = list[Any](), list(folds)
+    folds = ()  # what a fold keeps goes with it, where the caller has no use for it either
+    while waiting:
+        made.append(brief(waiting.pop(0).result()))
+        give_back_freed()
+    return tuple(made)
 
 
 class LossesToTell:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.distinct import combined, distinct_texts, numbered
 from dotnetdiag.analysis.fold import OfTypes
+from dotnetdiag.analysis.scratch import PART_BYTES, Scratch, Stored
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import ListOf, Struct, Text, numbers_of
 from dotnetdiag.trace.symbol_events import RUNTIME
@@ -35,6 +36,11 @@ class Kept:
 
     def __len__(self) -> int:
         return len(self.ms)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return sum(values.nbytes for values in (self.ms, self.pid, self.tid, *self.fields.values()))
 
     def __getitem__(self, name: str) -> Array:
         return self.fields[name]
@@ -116,7 +122,8 @@ class ListField:
 class KeptEvents:
     """Takes windows; :meth:`all` is what came. ``texts`` are of the ``names``, which may also be given with texts of their own each; they
     may be shared by several keepers. ``activities``: also ids of activities, as fields
-    ``activity`` and ``related``, by numbers of the recording, 0 for none.
+    ``activity`` and ``related``, by numbers of the recording, 0 for none. With a ``scratch`` only :data:`~.scratch.PART_BYTES` of what came are in
+    memory, and :meth:`parts` gives it in such pieces.
     """
 
     def __init__(
@@ -128,7 +135,10 @@ class KeptEvents:
         lists: Mapping[str, ListField] | None = None,
         texts: Texts | None = None,
         activities: bool = False,
+        scratch: Scratch | None = None,
     ) -> None:
+        self._scratch, self._stored = scratch, list[_StoredPart]()
+        self._bytes = 0
         self._types = OfTypes(wants)
         self.wants = wants
         self._numbers, self._lists = tuple(numbers), dict(lists or {})
@@ -151,6 +161,10 @@ class KeptEvents:
     def add(self, kept: Kept) -> None:
         """Keep these too."""
         self._parts.append(kept)
+        self._bytes += kept.nbytes
+        if self._scratch is not None and self._bytes >= PART_BYTES:
+            self._stored.append(_StoredPart(_joined(self._parts), self._scratch))
+            self._parts, self._bytes = [], 0
 
     def of(self, events: EventTable) -> Kept:
         """What would be kept of events of the type."""
@@ -164,24 +178,62 @@ class KeptEvents:
 
     def all(self) -> Kept:
         """What was kept, which stays."""
+        if self._stored:
+            return _joined([*self._stored, *self._parts])
         if len(self._parts) > 1:
-            self._parts = [
-                Kept(
-                    np.concatenate([part.ms for part in self._parts]),
-                    np.concatenate([part.pid for part in self._parts]),
-                    np.concatenate([part.tid for part in self._parts]),
-                    {
-                        name: np.concatenate([part.fields[name] for part in self._parts])
-                        for name in self._parts[0].fields
-                    },
-                )
-            ]
+            self._parts = [_joined(self._parts)]
         return self._parts[0] if self._parts else self._nothing()
+
+    def parts(self) -> Iterator[Kept]:
+        """The same in pieces, one at least."""
+        yield from (_joined([one]) for one in self._stored)
+        if self._parts or not self._stored:
+            yield _joined(self._parts) if self._parts else self._nothing()
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._stored) + sum(len(part) for part in self._parts)
 
     def _nothing(self) -> Kept:
         none = np.zeros(0, np.int32)
         lists = {name: np.zeros((0, one.most, len(one.names))) for name, one in self._lists.items()}
         return Kept(np.zeros(0), none, none, dict.fromkeys((*self._numbers, *self._names, *self._header), none) | lists)
+
+
+class _StoredPart:
+    """Events that wait elsewhere; their columns are read one by one."""
+
+    def __init__(self, kept: Kept, scratch: Scratch) -> None:
+        self._count = len(kept)
+        self._columns = {name: scratch.put(values) for name, values in _columns(kept).items()}
+
+    def __len__(self) -> int:
+        return self._count
+
+    def columns(self) -> Mapping[str, Stored]:
+        """By name: those of all, and the fields."""
+        return self._columns
+
+
+_OF_ALL = ("ms", "pid", "tid")
+
+
+def _columns(kept: Kept) -> dict[str, Array]:
+    return {f".{name}": getattr(kept, name) for name in _OF_ALL} | dict(kept.fields)
+
+
+def _joined(parts: Sequence[Kept | _StoredPart]) -> Kept:
+    """Parts as one, column by column."""
+    if len(parts) == 1 and isinstance(parts[0], Kept):
+        return parts[0]
+    sources = [one.columns() if isinstance(one, _StoredPart) else _columns(one) for one in parts]
+
+    def column(name: str) -> Array:
+        values = [one[name] for one in sources]
+        arrays = [one.read() if isinstance(one, Stored) else one for one in values]
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+    made = {name: column(name) for name in sources[0]}
+    return Kept(made.pop(".ms"), made.pop(".pid"), made.pop(".tid"), made)
 
 
 def narrow(ids: Array) -> Array:

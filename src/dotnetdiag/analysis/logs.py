@@ -6,31 +6,33 @@ is not there. The id of the activity of its thread tells within which request it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
+from dotnetdiag.analysis.answers import answer_table, compact, mask, number, texts, whole
+from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER
-from dotnetdiag.analysis.pairs import picked
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import HOSTING, KINDS, SCOPE
 from dotnetdiag.analysis.request_spans import RequestSpans, SpanEvents
+from dotnetdiag.analysis.scratch import Scratch
 from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Coded
-from dotnetdiag.events.layout import Kind
+from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FORMATTED, AS_JSON = "FormattedMessage", "MessageJson"
+_TEXT = "FormattedMessage"
 MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
 """Different messages, and characters of each, that are kept."""
 WARNING = 3
@@ -67,90 +69,183 @@ def logs(trace: Trace) -> LogReport:
 
 
 class LogsFold:
-    """What :func:`logs` asks, window by window."""
+    """What :func:`logs` asks, window by window. Without ``rows`` nothing is kept of a message: ``messages`` has none, how many were logged within
+    requests is not told, and each example is there however many different messages there are.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *, rows: bool = True) -> None:
+        self._has_rows = rows
         self._names = Texts()
         self._messages = Texts(MOST_MESSAGES, longest=MOST_CHARACTERS)
-        names = {"LoggerName": self._names, "EventName": self._names, "FormattedMessage": self._messages}
+        names = {"LoggerName": self._names, "EventName": self._names}
+        scratch, numbers = Scratch(), ("Level", "EventId")
+        kinds = (FORMATTED, AS_JSON)
+        self._plain = {event: KeptEvents(_message(event), numbers, names=names) for event in kinds}
+        names = {**names, _TEXT: self._messages}
         self._kept = {
-            event: KeptEvents(_message(event), ("Level", "EventId"), names=names, activities=True)
-            for event in (FORMATTED, AS_JSON)
+            event: KeptEvents(_message(event), numbers, names=names, activities=True, scratch=scratch)
+            for event in kinds
         }
-        self._spans = [SpanEvents(kind) for kind in KINDS]
+        self._alike = {event: _Alike() for event in self._kept}
+        self._spans = [SpanEvents(kind, scratch) for kind in KINDS]
         self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Messages, and begins and ends of requests."""
-        return any(one.wants(schema) for one in self._kept.values()) or any(one.wants(schema) for one in self._spans)
+        is_message = any(one.wants(schema) for one in self._kept.values())
+        return is_message or (self._has_rows and any(one.wants(schema) for one in self._spans))
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         self._losses.of(window)
-        for keeper in self._kept.values():
-            keeper.feed(window)
-        for one in self._spans:
+        for event, keeper in (self._kept if self._has_rows else self._plain).items():
+            messages = keeper.events_of(window)
+            if len(messages):
+                kept = keeper.of(messages)
+                self._alike[event].add(kept, None if self._has_rows else messages)
+                if self._has_rows:
+                    keeper.add(kept)
+        for one in self._spans if self._has_rows else ():
             one.feed(window)
 
     def result(self) -> LogReport:
         """The answer."""
-        formatted, as_json = (keeper.all() for keeper in self._kept.values())
-        kept = formatted if len(formatted) else as_json
-        notes = () if len(kept) else (NO_EVENTS,)
+        event = FORMATTED if self._alike[FORMATTED].count else AS_JSON
+        alike = self._alike[event]
+        notes = () if alike.count else (NO_EVENTS,)
         if len(self._messages.names) > MOST_MESSAGES:
             notes = (NO_TEXTS,)
-        level = np.where((kept["Level"] >= 0) & (kept["Level"] < len(LEVELS)), kept["Level"], -1)
-        columns, within = self._columns(kept, level)
-        found = groups([kept["LoggerName"], kept["EventId"], level], np.ones(len(kept)))
-        shown = ("level", "logger", "event_id", "event")
+        columns = self._columns(self._kept[event])
+        within = columns["request_row"].valid
+        first, by_event = alike.table(self._names.names)
+        if self._has_rows:
+            by_event["example"] = columns["message"].take(first)
         return LogReport(
             messages=answer_table("messages", columns, notes, self._losses.told),
-            by_event=answer_table(
-                "messages by event",
-                {
-                    **{name: columns[name].take(found.first) for name in shown},
-                    "count": whole(found.count),
-                    "example": columns["message"].take(found.first),
-                },
-                notes,
-                self._losses.told,
-            ),
+            by_event=answer_table("messages by event", by_event, notes, self._losses.told),
             totals=LogTotals(
-                count=len(kept),
-                by_level={name: count for at, name in enumerate(LEVELS) if (count := int((level == at).sum()))},
-                in_requests=within,
+                count=alike.count,
+                by_level=alike.by_level(),
+                in_requests=len(columns["ms"]) if within is None else int(within.sum()),
             ),
             notes=notes,
         )
 
-    def _columns(self, kept: Kept, level: Array) -> tuple[dict[str, Column], int]:
+    def _columns(self, kept: KeptEvents) -> dict[str, Column]:
+        """The rows of the table, some messages after the others: of all at once, and of spans as wide, a report on 300,000 took 190 MB."""
         spans = RequestSpans(self._spans)
-        is_shown = np.array([name != SCOPE for name in spans.kinds], np.bool_)[spans.rows["kind"]]
-        of = spans.of_activity(kept.pid, kept["activity"], kept.ms)
-        request = spans.above(of, HOSTING)
-        request = np.where(request >= 0, request, _shown(spans, of, is_shown))
-        known = request >= 0
-        label = picked(spans.rows["label"], request, -1)
-        columns: dict[str, Column] = {
-            "ms": number(kept.ms),
-            "pid": whole(kept.pid),
-            "tid": whole(kept.tid),
-            "level": Coded.naming(Scalar(level, mask(level >= 0), Kind.I8), lambda one: LEVELS[one]),
-            "logger": texts(self._names.names, kept["LoggerName"]),
-            "event_id": whole(kept["EventId"], kept["EventId"] >= 0),
-            "event": texts(self._names.names, kept["EventName"]),
-            "message": texts(self._messages.names, kept["FormattedMessage"]),
-            "request": texts(spans.labels, label),
-            "request_row": whole(picked(np.cumsum(is_shown) - 1, request, -1), known),
+        is_shown = spans.of_kinds(kind.name != SCOPE for kind in KINDS)
+        # of each span the row of its request, which -1 stands behind
+        request, nearest = spans.nearest(spans.of_provider(HOSTING)), spans.nearest(is_shown)
+        request = np.where(request >= 0, request, nearest)
+        del nearest
+        number_of = np.append(np.cumsum(is_shown, dtype=request.dtype) - 1, -1)[request]
+        label_of = np.append(spans.rows["label"], -1)[request]
+        del request
+        parts: dict[str, list[Array]] = {}
+        for part in kept.parts():
+            of = spans.of_activity(part.pid, part["activity"], part.ms)
+            made = {
+                "ms": part.ms,
+                "pid": compact(part.pid),
+                "tid": compact(part.tid),
+                "level": _level(part),
+                "logger": compact(part["LoggerName"]),
+                "event_id": compact(part["EventId"]),
+                "event": compact(part["EventName"]),
+                "message": part[_TEXT],
+                "request": compact(label_of[of]),
+                "request_row": compact(number_of[of]),
+            }
+            for name, values in made.items():
+                parts.setdefault(name, []).append(values)
+        labels = spans.labels
+        del spans, number_of, label_of, is_shown
+
+        def joined(name: str) -> Array:
+            return np.concatenate(parts.pop(name))
+
+        return {
+            "ms": number(joined("ms")),
+            "pid": whole(joined("pid")),
+            "tid": whole(joined("tid")),
+            "level": _levels(joined("level")),
+            "logger": texts(self._names.names, joined("logger")),
+            "event_id": _known(joined("event_id")),
+            "event": texts(self._names.names, joined("event")),
+            "message": texts(self._messages.names, joined("message")),
+            "request": texts(labels, joined("request")),
+            "request_row": _known(joined("request_row")),
         }
-        return columns, int(known.sum())
 
 
-def _shown(spans: RequestSpans, rows: Array, is_shown: Array) -> Array:
-    """Rows that are shown, or the first above them that is; -1 for none."""
-    above = np.append(spans.parents_among(is_shown), -1)
-    plain = np.append(is_shown, False)
-    return np.where(rows < 0, -1, np.where(plain[rows], rows, above[rows]))
+class _Alike:
+    """Messages of one logger, event and level: the first, and how many there are."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._found: dict[tuple[int, int, int], _Event] = {}
+
+    def add(self, kept: Kept, messages: EventTable | None) -> None:
+        """Take the next messages. Where they are given, the text of each first is kept."""
+        keys = [kept["LoggerName"], kept["EventId"], _level(kept)]
+        first, which = combined(keys, len(kept))
+        counts = np.bincount(which, minlength=len(first)).tolist()
+        alike = [*zip(*(column[first].tolist() for column in keys), strict=True)]
+        fresh = [row for key, row in zip(alike, first.tolist(), strict=True) if key not in self._found]
+        column = messages.get(f"payload.{_TEXT}") if messages is not None and fresh else None
+        told = [None] * len(fresh) if column is None else [str(text or "") for text in column.take(fresh).to_pylist()]
+        example = dict(zip(fresh, told, strict=True))
+        for key, row, count in zip(alike, first.tolist(), counts, strict=True):
+            one = self._found.get(key)
+            if one is None:
+                text = example[row]
+                cut = None if text is None else text[:MOST_CHARACTERS]
+                one = self._found[key] = _Event(self.count + row, int(kept["EventName"][row]), cut)
+            one.count += count
+        self.count += len(kept)
+
+    def by_level(self) -> dict[str, int]:
+        """How many of each."""
+        counts = Counter[int]()
+        for (*_, level), one in self._found.items():
+            counts[level] += one.count
+        return {LEVELS[level]: counts[level] for level in sorted(counts) if level >= 0}
+
+    def table(self, names: Sequence[str]) -> tuple[Array, dict[str, Column]]:
+        """The columns, the most frequent first; and the rows that each is told by."""
+        rows = sorted(self._found.items(), key=lambda one: (-one[1].count, one[1].first))
+        logger, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2))
+        return np.array([one.first for _, one in rows], np.int64), {
+            "level": _levels(level),
+            "logger": texts(names, logger),
+            "event_id": _known(np.array([key[1] for key, _ in rows]) if rows else level),
+            "event": texts(names, np.array([one.name for _, one in rows], np.int64)),
+            "count": whole(np.array([one.count for _, one in rows], np.int64)),
+            "example": Text.from_pylist([one.example for _, one in rows]),
+        }
+
+
+@dataclass(slots=True)
+class _Event:
+    first: int
+    name: int
+    example: str | None
+    count: int = 0
+
+
+def _known(numbers: Array) -> Scalar:
+    return whole(numbers, numbers >= 0)
+
+
+def _level(part: Kept) -> Array:
+    level = part["Level"]
+    return np.where((level >= 0) & (level < len(LEVELS)), level, -1).astype(np.int8)
+
+
+def _levels(level: Array) -> Coded:
+    found, which = ranked(level)
+    return Coded(Text.from_pylist([LEVELS[one] for one in found.tolist()]), compact(which), mask(level >= 0))
 
 
 def _message(event: str) -> Any:

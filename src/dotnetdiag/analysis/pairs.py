@@ -7,9 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.distinct import distinct, ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+_SLICE = 1 << 16
+"""Rows that are looked for at once."""
 
 
 def pairs(start_ms: Array, start_keys: Sequence[Array], stop_ms: Array, stop_keys: Sequence[Array]) -> Array:
@@ -70,6 +74,43 @@ def first_rows(pid: Array, number: Array, of_pid: Array, of: Array) -> Array:
     np.minimum.at(first, codes[: len(pid)], np.arange(len(pid)))
     found = first[codes[len(pid) :]]
     return np.where((found < len(pid)) & (of > 0), found, -1)
+
+
+class LatestRows:
+    """Answers as :func:`latest_rows` of rows that are in the order of time, some at a time. Of each row it has one number: its keys, which are a
+    process and a number above 0 (rows without one are never found), before its place.
+    """
+
+    def __init__(self, pid: Array, number: Array, ms: Array) -> None:
+        self._ms, self._pids = ms, distinct(pid)
+        rows = np.flatnonzero(number > 0)
+        self._sorted = self._keys(pid[rows], number[rows])
+        self._sorted *= max(len(ms), 1)
+        self._sorted += rows
+        self._sorted.sort()
+
+    def _keys(self, pid: Array, number: Array) -> Array:
+        """A number for both; -1 where no row is of that process."""
+        if not len(self._pids):
+            return np.full(len(pid), -1)
+        which = np.minimum(np.searchsorted(self._pids, pid), len(self._pids) - 1)
+        return np.where(self._pids[which] == pid, number.astype(np.int64) * len(self._pids) + which, -1)
+
+    def of(self, pid: Array, number: Array, ms: Array) -> Array:
+        """Of each the row (i32, or i64 where there are so many); -1 for none."""
+        made = np.full(len(ms), -1, np.int32 if len(self._ms) <= np.iinfo(np.int32).max else np.int64)
+        if not len(self._sorted):
+            return made
+        for first in range(0, len(ms), _SLICE):
+            some = slice(first, first + _SLICE)
+            key = self._keys(pid[some], number[some])
+            key[number[some] <= 0] = -1
+            key *= len(self._ms)
+            # those that came before are the rows below a place, for rows are in the order of time
+            at = np.searchsorted(self._sorted, key + np.searchsorted(self._ms, ms[some], "right")) - 1
+            found = self._sorted[at] - key
+            made[some] = np.where((at >= 0) & (key >= 0) & (found >= 0), found, -1)
+        return made
 
 
 def latest_rows(keys: Sequence[Array], ms: Array, of_keys: Sequence[Array], of_ms: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having
 from dotnetdiag.analysis.pairs import pairs
 from dotnetdiag.analysis.request_spans import RequestSpans
+from dotnetdiag.analysis.scratch import Scratch
 from dotnetdiag.analysis.trees import with_all_below
 from dotnetdiag.analysis.waits import CONTENDED, GOT
 from dotnetdiag.events import EventSchema, Scalar
@@ -29,10 +30,11 @@ _FOR_GC = (1, 6)
 class RequestCosts:
     """Takes windows; :meth:`spent` is what came, by spans."""
 
-    def __init__(self) -> None:
-        self._ticks = KeptEvents(having(TICK), ("AllocationAmount64", "AllocationAmount"), activities=True)
-        self._contended = KeptEvents(having(CONTENDED), activities=True)
-        self._got = KeptEvents(having(GOT))
+    def __init__(self, scratch: Scratch) -> None:
+        amounts = ("AllocationAmount64", "AllocationAmount")
+        self._ticks = KeptEvents(having(TICK), amounts, activities=True, scratch=scratch)
+        self._contended = KeptEvents(having(CONTENDED), activities=True, scratch=scratch)
+        self._got = KeptEvents(having(GOT), scratch=scratch)
         self._suspending = KeptEvents(having(SUSPENDING), ("Reason",))
         self._restarted = KeptEvents(having(RESTARTED))
         self._samples = OfTypes(lambda schema: schema.provider == SAMPLER and schema.event_id == SAMPLE)
@@ -58,40 +60,56 @@ class RequestCosts:
         pid, tid = (samples.numpy(name).astype(np.int32) for name in ("pid", "tid"))
         self._sampled.append((samples.numpy("ms"), pid, tid, np.asarray(kinds == MANAGED)))
 
-    def spent(self, spans: RequestSpans, messages: Kept) -> Mapping[str, tuple[Array, bool]]:
+    def spent(self, spans: RequestSpans, messages: KeptEvents) -> Mapping[str, tuple[Array, bool]]:
         """Of each span what it and all within it spent, and whether that is told. ``messages`` tell of threads, too."""
-        ticks, contended, got = self._ticks.all(), self._contended.all(), self._got.all()
-        wide, narrow = ticks["AllocationAmount64"], ticks["AllocationAmount"]
+        contended, got = self._contended.all(), self._got.all()
         stop = pairs(contended.ms, [contended.pid, contended.tid], got.ms, [got.pid, got.tid])
         waited = np.where(stop >= 0, np.append(got.ms, 0.0)[stop] - contended.ms, 0.0)
         has_ids = bool(spans.rows["activity"].any())
         suspending = self._suspending.all()
         return {
             "cpu_ms": (
-                with_all_below(spans.parent, spans.depth, _sampled(spans, self._sampled, (ticks, contended, messages))),
+                _sampled(spans, self._sampled, (self._ticks, self._contended, messages)),
                 bool(self._sampled) and has_ids,
             ),
             "gc_ms": (_paused(spans, suspending, self._restarted.all()), len(suspending) > 0),
-            "lock_ms": (_of_events(spans, contended, waited), len(contended) > 0 and has_ids),
+            "lock_ms": (_of_events(spans, [(contended, waited)]), len(contended) > 0 and has_ids),
             "allocated_bytes": (
-                _of_events(spans, ticks, np.where(wide >= 0, wide, np.maximum(narrow, 0))),
-                len(ticks) > 0 and has_ids,
+                _of_events(spans, ((ticks, _amounts(ticks)) for ticks in self._ticks.parts())),
+                len(self._ticks) > 0 and has_ids,
             ),
         }
 
 
-def _of_events(spans: RequestSpans, events: Kept, values: Array) -> Array:
+def _amounts(ticks: Kept) -> Array:
+    wide, narrow = ticks["AllocationAmount64"], ticks["AllocationAmount"]
+    made: Array = np.where(wide >= 0, wide, np.maximum(narrow, 0))
+    return made
+
+
+def _nothing(spans: RequestSpans) -> Array:
+    return np.broadcast_to(np.zeros(1), len(spans.rows))
+
+
+def _of_events(spans: RequestSpans, parts: Iterable[tuple[Kept, Array]]) -> Array:
     """What events come to, of each span with all that is within it."""
-    of = spans.of_activity(events.pid, events["activity"], events.ms)
-    own = np.bincount(of[of >= 0], values[of >= 0], minlength=len(spans.rows)).astype(np.float64)
-    return with_all_below(spans.parent, spans.depth, own)
+    own: Array | None = None
+    for events, values in parts:
+        if len(events):
+            own = np.zeros(len(spans.rows)) if own is None else own
+            of = spans.of_activity(events.pid, events["activity"], events.ms)
+            np.add.at(own, of[of >= 0], values[of >= 0])
+    return _nothing(spans) if own is None else with_all_below(spans.parent, spans.depth, own)
 
 
-def _sampled(spans: RequestSpans, samples: list[tuple[Array, Array, Array, Array]], others: Sequence[Kept]) -> Array:
-    """Of each row the time of samples that count for it alone."""
-    rows, made = spans.rows, np.zeros(len(spans.rows))
+def _sampled(
+    spans: RequestSpans, samples: list[tuple[Array, Array, Array, Array]], keepers: Sequence[KeptEvents]
+) -> Array:
+    """Of each row the time of samples that count for it, or for what is within it."""
+    rows = spans.rows
     if not samples or not len(rows):
-        return made
+        return _nothing(spans)
+    others = [keeper.all() for keeper in keepers]
     ms, pid, tid, is_cpu = (np.concatenate([part[at] for part in samples]) for at in range(4))
     order = np.lexsort((ms, tid, pid))
     same = (pid[order][1:] == pid[order][:-1]) & (tid[order][1:] == tid[order][:-1])
@@ -123,7 +141,7 @@ def _sampled(spans: RequestSpans, samples: list[tuple[Array, Array, Array, Array
     last_tid, last_pid = mark["tid"][last], mark["pid"][last]
     row = np.where((last_tid == tid[at]) & (last_pid == pid[at]), mark["row"][last], -1)
     runs = (row >= 0) & ~(rows["stop_ms"][row] < ms[at])
-    return np.bincount(row[runs], minlength=len(rows)) * interval
+    return with_all_below(spans.parent, spans.depth, np.bincount(row[runs], minlength=len(rows)) * interval)
 
 
 def _paused(spans: RequestSpans, suspending: Kept, restarted: Kept) -> Array:
@@ -132,6 +150,8 @@ def _paused(spans: RequestSpans, suspending: Kept, restarted: Kept) -> Array:
     suspending = suspending.of(np.flatnonzero(np.isin(suspending["Reason"], _FOR_GC)))
     stop = pairs(suspending.ms, [suspending.pid, suspending.tid], restarted.ms, [restarted.pid, restarted.tid])
     until = np.where(np.isnan(rows["stop_ms"]), rows.ms, rows["stop_ms"])
+    if not (stop >= 0).any():
+        return _nothing(spans)
     made = np.zeros(len(rows))
     for pid in distinct(suspending.pid[stop >= 0]).tolist():
         own = np.flatnonzero((suspending.pid == pid) & (stop >= 0))

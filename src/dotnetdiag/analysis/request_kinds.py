@@ -143,4 +143,4 @@ def routes(labels: Sequence[str], label: Array) -> tuple[list[str], Array]:
     """Names without what varies in them: numbers and ids between slashes, and values of queries."""
     texts = Texts()
     of = np.array([texts.number(_VARIABLE.sub("*", one)) for one in labels], np.int64)
-    return texts.names, of[label] if len(label) else np.zeros(0, np.int64)
+    return texts.names, of.astype(np.int32)[label] if len(label) else np.zeros(0, np.int64)

@@ -16,20 +16,20 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, mask, number, whole
+from dotnetdiag.analysis.answers import answer_table, compact, mask, number, whole
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
-from dotnetdiag.analysis.kept_events import KeptEvents
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
 from dotnetdiag.analysis.request_kinds import HOSTING, HTTP, KINDS, LOGGING, SCOPE, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans, SpanEvents
+from dotnetdiag.analysis.scratch import Scratch
 from dotnetdiag.analysis.trees import levels
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
-from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, ranked
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -86,8 +86,9 @@ class RequestsFold:
 
     def __init__(self, *, costs: bool = True) -> None:
         self._has_costs = costs
-        self._spans = [SpanEvents(kind) for kind in KINDS]
-        self._costs = RequestCosts()
+        scratch = Scratch()
+        self._spans = [SpanEvents(kind, scratch) for kind in KINDS]
+        self._costs = RequestCosts(scratch)
         self._queue = KeptEvents(
             lambda schema: schema.provider == HTTP and schema.name == "RequestLeftQueue",
             ("timeOnQueueMilliseconds",),
@@ -98,8 +99,8 @@ class RequestsFold:
             ("EventId",),
             names=("LoggerName",),
             activities=True,
+            scratch=scratch,
         )
-        self._statuses: list[Array] = []
         self._can_begin = False
         self._losses = LossesToTell()
 
@@ -127,33 +128,39 @@ class RequestsFold:
         if self._has_costs:
             self._costs.feed(window)
         self._queue.feed(window)
-        messages = self._messages.feed(window)
+        messages = self._messages.events_of(window)
         if len(messages):
-            self._statuses.append(self._told(messages))
+            self._messages.add(self._told(messages))
 
-    def _told(self, messages: EventTable) -> Array:
-        """The status that each message tells; 0 for none."""
+    def _told(self, messages: EventTable) -> Kept:
+        """Messages with the status that each tells, 0 for none; without costs those alone that tell one."""
         kept = self._messages.of(messages)
-        made = np.zeros(len(messages), np.int64)
+        made = np.zeros(len(messages), np.int16)
         logger = self._messages.texts.number(DIAGNOSTICS)
         rows = np.flatnonzero((kept["EventId"] == FINISHED) & (kept["LoggerName"] == logger))
         texts = messages["payload.FormattedMessage"].take(rows).to_pylist()
         found = [_STATUS.search(str(text)) for text in texts]
         made[rows] = [int(one[1]) if one else 0 for one in found]
-        return made
+        told = Kept(kept.ms, kept.pid, kept.tid, {"activity": kept["activity"], "status": made})
+        return told if self._has_costs else told.of(np.flatnonzero(made > 0))
 
     def result(self) -> RequestReport:
         """The answer."""
-        spans, messages, queue = RequestSpans(self._spans), self._messages.all(), self._queue.all()
-        status = spans.rows["status"].copy()
-        told = np.concatenate([np.zeros(0, np.int64), *self._statuses])
-        of = spans.above(spans.of_activity(messages.pid, messages["activity"], messages.ms), HOSTING)
-        finished = (of >= 0) & (told > 0)
-        status[of[finished]] = told[finished]
-        queued = np.full(len(spans.rows), np.nan)
+        spans, queue = RequestSpans(self._spans), self._queue.all()
+        status = spans.rows["status"]
+        status = status.astype(np.promote_types(status.dtype, np.int16))
+        hosting = spans.nearest(spans.of_provider(HOSTING))
+        for messages in self._messages.parts() if len(self._messages) else ():
+            messages = messages.of(np.flatnonzero(messages["status"] > 0))
+            of = hosting[spans.of_activity(messages.pid, messages["activity"], messages.ms)]
+            status[of[of >= 0]] = messages["status"][of >= 0]
+        del hosting
         of = spans.of_activity(queue.pid, queue["activity"], queue.ms)
-        queued[of[of >= 0]] = queue["timeOnQueueMilliseconds"][of >= 0]
-        return _report(spans, status, queued, self._costs.spent(spans, messages), self._losses.told)
+        queued = np.broadcast_to(np.full(1, np.nan), len(spans.rows))
+        if len(of):
+            queued = queued.copy()
+            queued[of[of >= 0]] = queue["timeOnQueueMilliseconds"][of >= 0]
+        return _report(spans, status, queued, self._costs.spent(spans, self._messages), self._losses.told)
 
 
 def _report(
@@ -163,17 +170,49 @@ def _report(
     spent: Mapping[str, tuple[Array, bool]],
     losses: Losses | None,
 ) -> RequestReport:
-    is_shown = np.array([name != SCOPE for name in spans.kinds], np.bool_)[spans.rows["kind"]]
+    is_shown = spans.of_kinds(kind.name != SCOPE for kind in KINDS)
     shown = np.flatnonzero(is_shown)
-    rows, status = spans.rows.of(shown), status[shown]
+    number_of = np.append(np.cumsum(is_shown, dtype=np.int32 if len(is_shown) < 1 << 31 else np.int64) - 1, -1)
+    parent = number_of[spans.parents_among(is_shown)[shown]]
+    del number_of, is_shown
+    depth = levels(parent, DEEPEST)[1]
+    rows, status, queued = spans.last(shown), status[shown], queued[shown]
+    has_activities = bool(rows["activity"].any())
     known = ~np.isnan(rows["stop_ms"])
     duration = np.where(known, np.maximum(rows["stop_ms"] - rows.ms, 0.0), np.nan)
+    rows = Kept(rows.ms, rows.pid, rows.tid, {name: rows[name] for name in ("kind", "label", "reason")})
+    figures = {name: (value if value.strides == (0,) else value[shown], told) for name, (value, told) in spent.items()}
+    del spent
     failed = (rows["reason"] >= 0) | (status >= FAILED)
-    notes = [] if len(shown) else [NO_EVENTS]
-    if len(shown) and not rows["activity"].any():
+    notes = [] if len(rows) else [NO_EVENTS]
+    if len(rows) and not has_activities:
         notes.append(NO_ACTIVITIES)
-    above = spans.parents_among(is_shown)[shown]
-    parent = np.where(above >= 0, (np.cumsum(is_shown) - 1)[above], -1)
+
+    def table(title: str, content: Mapping[str, Column]) -> Table:
+        return answer_table(title, content, notes, losses)
+
+    ways, way = routes(spans.labels, rows["label"])
+    kind = _first_of(spans.kinds)[rows["kind"]]
+    found = groups([kind.astype(np.int64) * len(ways) + way], duration)
+    quantiles = found.quantiles(duration, (0.5, 0.95))
+    by_route: dict[str, Column] = {
+        "kind": Coded(Text.from_pylist([*spans.kinds]), rows["kind"][found.first]),
+        "route": Coded(Text.from_pylist([*ways]), way[found.first]),
+        "count": whole(found.count),
+        "failed": whole(found.sums(failed.astype(np.float64))),
+        "total_ms": number(found.total),
+        "median_ms": number(quantiles[0]),
+        "p95_ms": number(quantiles[1]),
+        "max_ms": number(found.most),
+        **{name: _figure(name, found.sums(value[: len(rows)]), told) for name, (value, told) in figures.items()},
+    }
+    totals = RequestTotals(
+        count=len(rows),
+        failed=int(failed.sum()),
+        unfinished=int((~known).sum()),
+        by_kind={spans.kinds[one]: int((kind == one).sum()) for one in distinct(kind).tolist()},
+    )
+    del found, way, kind, failed
     columns: dict[str, Column] = {
         "start_ms": number(rows.ms),
         "duration_ms": number(duration, known),
@@ -182,49 +221,29 @@ def _report(
         "kind": Coded(Text.from_pylist([*spans.kinds]), rows["kind"]),
         "name": Coded(Text.from_pylist([*spans.labels]), rows["label"]),
         "status": whole(status, status > 0),
-        "failure": Coded.naming(Scalar(rows["reason"], mask(rows["reason"] >= 0), Kind.I8), spans.reason),
-        "queue_ms": number(queued[shown], ~np.isnan(queued[shown])),
-        **{name: _figure(name, value[shown], told) for name, (value, told) in spent.items()},
+        "failure": _failure(rows["reason"], spans),
+        "queue_ms": number(queued, ~np.isnan(queued)),
+        **{name: _figure(name, value[: len(rows)], told) for name, (value, told) in figures.items()},
         "parent": whole(parent, parent >= 0),
-        "depth": whole(levels(parent, DEEPEST)[1]),
+        "depth": whole(depth),
     }
-
-    def table(title: str, content: Mapping[str, Column]) -> Table:
-        return answer_table(title, content, notes, losses)
-
-    ways, way = routes(spans.labels, rows["label"])
-    kind = _first_of(spans.kinds)[rows["kind"]]
-    found = groups([kind, way], duration)
-    quantiles = found.quantiles(duration, (0.5, 0.95))
     return RequestReport(
         requests=table("requests", columns),
-        by_route=table(
-            "requests by route",
-            {
-                "kind": columns["kind"].take(found.first),
-                "route": Coded(Text.from_pylist([*ways]), way[found.first]),
-                "count": whole(found.count),
-                "failed": whole(found.sums(failed.astype(np.float64))),
-                "total_ms": number(found.total),
-                "median_ms": number(quantiles[0]),
-                "p95_ms": number(quantiles[1]),
-                "max_ms": number(found.most),
-                **{name: _figure(name, found.sums(value[shown]), told) for name, (value, told) in spent.items()},
-            },
-        ),
-        totals=RequestTotals(
-            count=len(shown),
-            failed=int(failed.sum()),
-            unfinished=int((~known).sum()),
-            by_kind={spans.kinds[one]: int((kind == one).sum()) for one in distinct(kind).tolist()},
-        ),
+        by_route=table("requests by route", by_route),
+        totals=totals,
         notes=tuple(notes),
     )
 
 
+def _failure(reason: Array, spans: RequestSpans) -> Coded:
+    """The words of reasons, of which few are in most recordings."""
+    found, which = ranked(reason)
+    return Coded(Text.from_pylist([spans.reason(one) for one in found.tolist()]), compact(which), mask(reason >= 0))
+
+
 def _first_of(names: Sequence[str]) -> Array:
     """Of each name its first place."""
-    return np.array([names.index(name) for name in names], np.int64)
+    return np.array([names.index(name) for name in names], np.int8)
 
 
 def _figure(name: str, values: Array, told: bool) -> Scalar:

@@ -1,17 +1,16 @@
 """Rows of numbers of which there may be millions: beyond some megabytes they lie in a file that has no name.
 
-They are read and written, not mapped: a page of a mapped file that was touched counts as memory of this process. Who goes through them does so
-slice by slice, and has no more of them at once than that. Where nothing can be written, it is memory as any other.
+Who goes through them does so slice by slice, and has no more of them at once than that. Where nothing can be written, it is memory as any other.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+
+from dotnetdiag.analysis.scratch import UnnamedFile
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -21,7 +20,6 @@ SLICE_ROWS = 1 << 15
 """Rows that are looked at together: with a dozen columns made of them they stay below 10 MB."""
 _BLOCK_ROWS = 1 << 12
 """Rows that are read and written back for some of them to be changed."""
-_ON_DISK = "/var/tmp"  # noqa: S108  # where the folder for what is temporary is memory, this one is not
 
 
 class SpilledRows:
@@ -31,15 +29,11 @@ class SpilledRows:
         self.kind = np.dtype(kind)
         self._held: list[Array] = []
         self._held_rows = self._written = 0
-        self._file: IO[bytes] | None = None
+        self._file: UnnamedFile | None = None
         self._is_refused = False
 
     def __len__(self) -> int:
         return self._written + self._held_rows
-
-    def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
     @property
     def held_bytes(self) -> int:
@@ -109,8 +103,7 @@ class SpilledRows:
         """All that is held, into the file; it stays in memory where that has no place."""
         try:
             if self._file is None:
-                folder = None if "TMPDIR" in os.environ or not os.access(_ON_DISK, os.W_OK) else _ON_DISK
-                self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115  # it lives as long as this
+                self._file = UnnamedFile()
             place = self._written
             for rows in self._held:
                 self._write_at(place, rows)
@@ -123,21 +116,8 @@ class SpilledRows:
 
     def _write_at(self, first: int, rows: Array) -> None:
         assert self._file is not None
-        self._file.seek(first * self.kind.itemsize)
-        raw = rows.tobytes()
-        while raw:
-            raw = raw[self._file.write(raw) :]
+        self._file.write(first * self.kind.itemsize, rows)
 
     def _read_into(self, rows: Array, first: int) -> None:
-        """Where the system can, without moving the place of the file: several threads may read at a time."""
         assert self._file is not None
-        at, raw = first * self.kind.itemsize, rows.view(np.uint8).data
-        while raw:
-            if hasattr(os, "preadv"):
-                count = os.preadv(self._file.fileno(), [raw], at)
-            else:
-                self._file.seek(at)
-                count = self._file.readinto(raw)  # type: ignore[attr-defined]  # unbuffered
-            if not count:
-                raise EOFError("rows that were written are gone")
-            at, raw = at + count, raw[count:]
+        self._file.read_into(first * self.kind.itemsize, rows)

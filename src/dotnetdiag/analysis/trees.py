@@ -9,11 +9,18 @@ import numpy as np
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
+_MOST = (1 << 31) - 1
+
+
 def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
     """Parents, and how deep each row is: 1 for one without. What is deeper than ``deepest``, or in the end below itself, is cut off there."""
-    order = np.argsort(parent, kind="stable")
-    begins = np.searchsorted(parent[order], np.arange(len(parent) + 1))
-    depth = np.zeros(len(parent), np.int64)
+    order = np.flatnonzero(parent >= 0).astype(np.int32 if len(parent) <= _MOST else np.int64)
+    counts = np.bincount(parent[order], minlength=len(parent))
+    order = order[np.argsort(parent[order], kind="stable")]
+    begins = np.zeros(len(parent) + 1, order.dtype)
+    np.cumsum(counts, out=begins[1:])
+    del counts
+    depth = np.zeros(len(parent), np.int16)
     rows = np.flatnonzero(parent < 0)
     for level in range(1, deepest + 1):
         if not len(rows):
@@ -23,7 +30,8 @@ def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         rows = order[np.repeat(begins[rows], lengths) + within]
     cut = depth == 0
-    return np.where(cut, -1, parent), np.where(cut, 1, depth)
+    depth[cut] = 1
+    return np.where(cut, -1, parent), depth
 
 
 def summed_by_parent(parent: Array, values: Array) -> Array:

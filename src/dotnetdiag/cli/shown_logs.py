@@ -37,9 +37,10 @@ def show(made: LogReport, number: int) -> None:
             drop=("logger",),
             room=30,
         )
-    levels_of = enumerate(made.messages.values("level"))
-    places = [place for place, level in levels_of if level in ("Warning", "Error", "Critical")]
-    wrong = [made.messages.row(place) for place in places[:number]]
+    from dotnetdiag.analysis.distinct import rows_with
+
+    (places,) = rows_with(made.messages["level"], lambda level: level in ("Warning", "Error", "Critical")).nonzero()
+    wrong = [made.messages.row(place) for place in places[:number].tolist()]
     if wrong:
         echo()
         cells = [(f"{row['ms']:,.3f}", row["level"], row["request"] or "", row["message"] or "") for row in wrong]

@@ -251,6 +251,49 @@ class Scalar(_Rows):
         return Scalar(self.values[rows], _pick(self.valid, rows), self.kind)
 
 
+class Narrow(Scalar):
+    """Numbers in fewer bytes than their column has: written out, all or some rows, each time when they are asked for. Of a table with a row for each
+    event most columns have few bytes, or one value, and most rows nobody looks at.
+    """
+
+    __slots__ = ("_known", "_narrow", "_type")
+
+    def __init__(self, narrow: Array, known: Mask | None, kind: Kind, dtype: Any) -> None:
+        self._narrow, self._known, self._type, self.kind = narrow, known, np.dtype(dtype), kind
+
+    @property
+    def values(self) -> Array:  # type: ignore[override]  # nobody writes to it
+        """One number per row."""
+        return self._narrow.astype(self._type)
+
+    @property
+    def valid(self) -> Mask | None:  # type: ignore[override]
+        """Whether there is one."""
+        return None if self._known is None else np.ascontiguousarray(self._known)
+
+    def __len__(self) -> int:
+        return len(self._narrow)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, written out."""
+        return len(self) * int(self._type.itemsize)
+
+    def item(self, row: int) -> Any:
+        """The value of one row."""
+        return self.take([range(len(self))[row]]).item(0)
+
+    def take(self, rows: Array | Sequence[int]) -> Scalar:  # type: ignore[override]  # no column of many rows
+        """The column of some rows, written out."""
+        rows = _rows(rows)
+        return Scalar(self._narrow[rows].astype(self._type), _pick(self._known, rows), self.kind)
+
+    def piece(self, first: int, last: int) -> Scalar:
+        """The same of rows from one to before another."""
+        known = None if self._known is None else np.ascontiguousarray(self._known[first:last])
+        return Scalar(self._narrow[first:last].astype(self._type), known, self.kind)
+
+
 class Names(Protocol):
     """Gives names to numbers; ``catalogue.ValueMap`` is one."""
 

@@ -13,6 +13,18 @@ from libc.string cimport memcmp, memcpy
 
 from dotnetdiag.wire.prefetch cimport prefetch_once
 
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #if defined(__GLIBC__)
+    #include <malloc.h>
+    static void dotnetdiag_give_back(void) { malloc_trim(0); }
+    #else
+    static void dotnetdiag_give_back(void) {}
+    #endif
+    """
+    void dotnetdiag_give_back() noexcept nogil
+
 ctypedef const uint8_t* Bytes
 
 cdef enum:
@@ -1274,3 +1286,9 @@ def index_stacks(const uint32_t[::1] hashes not None, int64_t count, uint32_t[::
             while slots[slot] != 0:
                 slot = (slot + 1) & mask
             slots[slot] = <uint32_t>i
+
+
+def give_back_freed() -> None:
+    """See ``kernels.give_back_freed``."""
+    with nogil:
+        dotnetdiag_give_back()

@@ -20,8 +20,10 @@ from dotnetdiag.nettrace.kernel_types import BLOCK, PROGRESS
 from dotnetdiag.nettrace.piece import Piece, Place, join
 from dotnetdiag.nettrace.translation import Tables, Translation
 
-GROUP_BYTES, GROUP_EVENTS = 8 << 20, 1 << 17
-"""Event blocks are decoded together up to about this size: few calls, and columns that fit the cache."""
+GROUP_BYTES, GROUP_EVENTS = 4 << 20, 1 << 17
+"""Event blocks are decoded together up to about this size: few calls, and columns that fit the cache. Some are decoded ahead, and the pages of all
+are this program's meanwhile: with 8 MB a pass over a file of 170 MB took 116 MB at its peak, with 4 it takes 90, in the same time.
+"""
 FIRST_GROUP_BYTES = 1 << 20
 """The first group, of which nothing is known."""
 

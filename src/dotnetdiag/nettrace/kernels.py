@@ -23,3 +23,12 @@ def _compiled() -> ModuleType | None:
 KERNELS: ModuleType | None = _compiled()
 """The compiled module, or None."""
 COMPILED = KERNELS is not None
+
+
+def give_back_freed() -> None:
+    """What was freed goes back to the system: for who has made something large, and goes on to the next. The C library keeps pages that were freed
+    between others which are not: 80 of the 187 MB of a report on 30,000 requests, when it was made. Of glibc alone; others give back by themselves,
+    or have no such function. Only the compiled module can.
+    """
+    if KERNELS is not None:
+        KERNELS.give_back_freed()

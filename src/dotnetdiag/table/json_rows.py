@@ -14,7 +14,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Text
 from dotnetdiag.events import json_texts as made
-from dotnetdiag.events.columns import Coded, Enumerated
+from dotnetdiag.events.columns import Coded, Enumerated, Narrow
 from dotnetdiag.events.json_texts import ASCII, CLEAN, READABLE, Cells, Quoting
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table.sliced import SlicedTable
@@ -28,7 +28,7 @@ Given: TypeAlias = Column | Sequence[Any]
 Part: TypeAlias = Callable[[int, int], Cells]
 """Cells of the rows from one to before another."""
 
-PIECE_CELLS, PIECE_BYTES, PIECE_ROWS = 1 << 17, 1 << 22, 1 << 13
+PIECE_CELLS, PIECE_BYTES, PIECE_ROWS = 1 << 16, 1 << 21, 1 << 12
 """What is woven at once has so many cells at most, about so many bytes of texts, and so many rows."""
 _AS_TEXT = frozenset({Kind.CHAR, Kind.CHAR8, Kind.GUID, Kind.DECIMAL})
 
@@ -177,6 +177,8 @@ def _others(column: Given, form: _Form) -> Part:
 
 def _scalar(column: Scalar, form: _Form) -> Part:
     """Numbers, truths, and what shows as a text."""
+    if isinstance(column, Narrow):  # written out they would be the size of all of the table
+        return lambda first, last: _scalar(column.piece(first, last), form)(0, last - first)
     values, valid = column.values, column.valid
     kind, size = values.dtype.kind, values.dtype.itemsize
     if column.kind == Kind.TIMESTAMP and not form.is_number(column) and not (values == made.NO_TIME).any():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.nettrace.arena import let_go_of_idle
 from dotnetdiag.trace.fields import join_fields
+from dotnetdiag.trace.freed import give_back_freed
 from dotnetdiag.trace.source import Wanted, wanted_of
 from dotnetdiag.trace.table import EventTable
 
@@ -32,6 +33,7 @@ def windows_as_met(trace: Trace, wants: Callable[[EventSchema], bool], *, size: 
         yield window
         del window
     let_go_of_idle()  # 60 MB
+    give_back_freed()
     if is_empty:
         yield types.table(HeaderColumns.allocate(0))
 

@@ -219,7 +219,7 @@ class RawTrace:
         return tuple(found)
 
     def _has_payload(self, number: int) -> bool:
-        return self.source.counts().get(number, (0, 0))[1] > 0
+        return self.source.count_of(number)[1] > 0
 
     def undecodable(self) -> dict[str, int]:
         """Events whose payload is damaged, by ``provider/event``: reads every payload."""

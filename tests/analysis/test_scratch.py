@@ -1,0 +1,98 @@
+"""What waits in a file is the same when it is read; in memory a part of it waits at most."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.nettrace.recordings import data_of, recordings
+
+from dotnetdiag.analysis import kept_events, scratch
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents
+from dotnetdiag.analysis.scratch import Scratch
+from dotnetdiag.trace.trace import Trace
+
+ARRAYS = [
+    np.arange(5, dtype=np.int32),
+    np.arange(12.0).reshape(3, 2, 2),
+    np.arange(10)[::2],
+    np.zeros(0, np.uint8),
+    np.array([True, False]),
+]
+
+
+def test_arrays_are_read_as_they_were() -> None:
+    place = Scratch()
+    stored = [place.put(one) for one in ARRAYS]
+    for _ in range(2):
+        for given, one in zip(ARRAYS, stored, strict=True):
+            read = one.read()
+            assert read.dtype == given.dtype
+            assert np.array_equal(read, given)
+
+
+class Full(io.FileIO):
+    """Takes one array."""
+
+    def write(self, data: Any) -> int:
+        if self.tell():
+            raise OSError(28, "No space left on device")
+        return super().write(data)
+
+
+def no_folder() -> Any:
+    raise FileNotFoundError(2, "No such file or directory")
+
+
+@pytest.mark.parametrize("made", [Full, no_folder])
+def test_where_there_is_no_room_they_stay_in_memory(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "_unnamed", made if made is no_folder else lambda: made(tmp_path / "x", "w+"))
+    place = Scratch()
+    stored = [place.put(one) for one in ARRAYS]
+    assert all(np.array_equal(one.read(), given) for one, given in zip(stored, ARRAYS, strict=True))
+
+
+def test_a_file_that_somebody_cut_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.FileIO(tmp_path / "x", "w+")
+    monkeypatch.setattr(scratch, "_unnamed", lambda: file)
+    stored = Scratch().put(np.arange(100))
+    file.truncate(10)
+    with pytest.raises(OSError, match="790 bytes of a temporary file are gone"):
+        stored.read()
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_no_more_than_a_part_waits_in_memory(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_events, "PART_BYTES", 2000)
+    trace = Trace(data_of(name), name=name)
+    plain = KeptEvents(lambda _: True, ("Level", "Count"), names=("LoggerName",), activities=True)
+    spilled = KeptEvents(lambda _: True, ("Level", "Count"), names=("LoggerName",), activities=True, scratch=Scratch())
+    rows = 0
+    for window in trace.windows(size=100):
+        for keeper in (plain, spilled):
+            rows += len(keeper.feed(window))
+        assert sum(part.nbytes for part in spilled._parts) < 2000
+    assert len(plain) == len(spilled) == rows // 2
+    parts = [*spilled.parts()]
+    assert sum(map(len, parts)) == len(spilled)
+    assert max(part.nbytes for part in parts) < 20_000
+    same(plain.all(), spilled.all())
+    same(plain.all(), spilled.all())
+    same(next(plain.parts()), spilled.all())
+
+
+def same(one: Kept, other: Kept) -> None:
+    assert one.fields.keys() == other.fields.keys()
+    pairs = [(one.ms, other.ms), (one.pid, other.pid), (one.tid, other.tid)]
+    for first, second in [*pairs, *((one[name], other[name]) for name in one.fields)]:
+        assert first.dtype == second.dtype
+        assert np.array_equal(first, second)
+
+
+def test_of_nothing_there_is_one_empty_part() -> None:
+    keeper = KeptEvents(lambda _: True, ("Level",), activities=True, scratch=Scratch())
+    (part,) = keeper.parts()
+    assert (len(part), len(keeper), [*part.fields]) == (0, 0, ["Level", "activity", "related"])
