@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,10 +32,15 @@ from dotnetdiag.analysis.exceptions import ExceptionsFold
 from dotnetdiag.analysis.fold import Fold, fold
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.jit import JitFold
+from dotnetdiag.analysis.loader import LoaderFold
 from dotnetdiag.analysis.logs import LogsFold
 from dotnetdiag.analysis.profile import COLUMNS, Profile
 from dotnetdiag.analysis.stacks import StacksFold, stacks
+from dotnetdiag.analysis.startup import StartupFold
+from dotnetdiag.analysis.tasks import TasksFold
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold
+from dotnetdiag.analysis.threads import ThreadsFold
+from dotnetdiag.analysis.waits import ContentionFold, WaitsFold
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.events import EventSchema
 from dotnetdiag.nettrace import EventBatch
@@ -118,7 +124,7 @@ def test_several_folds_share_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[Source] = []
     batches = Source.batches
 
-    def counted(self: Source) -> Iterator[EventBatch]:
+    def counted(self: Source, *, activities: bool = True) -> Iterator[EventBatch]:
         passes.append(self)
         return batches(self)
 
@@ -284,3 +290,44 @@ def test_questions_reach_into_no_trace() -> None:
         for node in ast.walk(syntax_of(path)):
             if isinstance(node, ast.Attribute):
                 assert node.attr not in ("raw", "source"), f"{path.name}:{node.lineno}"
+
+
+NEEDS_NONE: list[type[Fold[Any]]] = [
+    AllocationsFold,
+    ContentionFold,
+    ExceptionsFold,
+    GcFold,
+    JitFold,
+    LoaderFold,
+    StartupFold,
+    TasksFold,
+    ThreadPoolFold,
+    ThreadsFold,
+    WaitsFold,
+]
+
+
+@pytest.mark.parametrize("kind", NEEDS_NONE)
+@pytest.mark.parametrize("name", recordings())
+def test_who_reads_no_ids_of_activities_finds_the_same_without_them(
+    name: str, kind: type[Fold[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer() -> Any:
+        (made,) = fold(Trace(data_of(name), name=name), kind())
+        return made.to_json()
+
+    assert kind.needs_activities is False  # type: ignore[attr-defined]
+    found = answer()
+    monkeypatch.setattr(kind, "needs_activities", True, raising=False)
+    assert found == answer()
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_ids_of_activities_are_there_for_who_asks_behind_a_pass_without_them(name: str) -> None:
+    data = data_of(name)
+    trace, whole = Trace(data, name=name), Trace(data, name=name)
+    fold(trace, GcFold())
+    assert list(trace.raw.guids) == list(whole.raw.guids)
+    for column in ("activity", "related"):
+        assert [one.values(column) for one in trace.windows()] == [one.values(column) for one in whole.windows()]
+    assert trace.raw.losses == whole.raw.losses

@@ -108,6 +108,8 @@ class AllocationsFold:
     allocating, and not with how much it allocates.
     """
 
+    needs_activities = False
+
     def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         numbers = ("AllocationAmount", "AllocationAmount64", "AllocationKind", "ObjectSize", "TypeID")

@@ -201,6 +201,8 @@ class CountersFold:
     keep their numbers. The tags of a series are what could be known of them when they were first given out.
     """
 
+    needs_activities = False
+
     def __init__(
         self,
         *,

@@ -107,6 +107,8 @@ def _is_kernel(schema: EventSchema) -> bool:
 class CpuFold:
     """What :func:`cpu` asks, window by window."""
 
+    needs_activities = False
+
     def __init__(self, *, weight: str = Weight.TIME, marks: str = Marks.NONE, symbols: Symbols | None = None) -> None:
         self._symbols = symbols
         try:

@@ -127,6 +127,8 @@ class ExceptionsFold:
     are in memory: what became of exceptions is told while windows come, and a row of each is spilled.
     """
 
+    needs_activities = False
+
     def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         self._types, self._methods = Texts(), Texts()

@@ -52,7 +52,9 @@ def in_seconds(seconds: Seconds) -> float | None:
 
 
 class Fold(Protocol[R]):
-    """One question to the events of one recording or session."""
+    """One question to the events of one recording or session. One that reads no ids of activities says so by a ``needs_activities`` of False: they
+    are 0 then where all folds of a pass say so, which takes a third less time and memory where there are many.
+    """
 
     def wants(self, schema: EventSchema) -> bool:
         """Whether the answer depends on events of this type, by provider, name and id: its fields need not be known yet."""
@@ -82,7 +84,11 @@ def fold(
     """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows``. ``brief`` says what of
     each is wanted, before the next is made: the peak of several is that of the largest. Raises what the folds raise.
     """
-    for window in windows_as_met(trace, lambda schema: any(one.wants(schema) for one in folds), size=rows):
+    activities = any(getattr(one, "needs_activities", True) for one in folds)
+    windows = windows_as_met(
+        trace, lambda schema: any(one.wants(schema) for one in folds), size=rows, activities=activities
+    )
+    for window in windows:
         for one in folds:
             one.feed(window)
         del window  # while the next is made

@@ -105,6 +105,8 @@ def gc(trace: Trace) -> GcReport:
 class GcFold:
     """What :func:`gc` asks, window by window. ``seconds``: how long was recorded, for the share of the pauses."""
 
+    needs_activities = False
+
     def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         self._events = GcEvents()

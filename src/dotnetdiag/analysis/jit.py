@@ -99,6 +99,8 @@ def jit(trace: Trace) -> JitReport:
 class JitFold:
     """What :func:`jit` asks, window by window. ``is_native``: whether the recording is of NativeAOT, asked at the end."""
 
+    needs_activities = False
+
     def __init__(self, *, is_native: Callable[[], bool] = lambda: False) -> None:
         self._is_native = is_native
         self._parts = Texts(MOST_NAMES)

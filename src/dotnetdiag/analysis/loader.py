@@ -81,6 +81,8 @@ def loader(trace: Trace) -> LoaderReport:
 class LoaderFold:
     """What :func:`loader` asks, window by window."""
 
+    needs_activities = False
+
     def __init__(self) -> None:
         self._texts = Texts()
         names = ("AssemblyName", "RequestingAssembly", "AssemblyLoadContext")

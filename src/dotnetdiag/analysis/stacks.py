@@ -36,6 +36,8 @@ def stacks(
 class StacksFold:
     """What :func:`stacks` asks, window by window: names that nothing has count nothing, and an event without the field that is added up."""
 
+    needs_activities = False
+
     def __init__(self, events: str | Iterable[str] | None = None, *, weight: str | None = None, unit: str = "") -> None:
         self.names = None if events is None else (events,) if isinstance(events, str) else tuple(events)
         self._weight = weight

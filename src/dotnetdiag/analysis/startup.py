@@ -89,6 +89,8 @@ def startup(trace: Trace, first_s: float | None = None) -> StartupReport:
 class StartupFold:
     """What :func:`startup` asks, window by window. ``seconds``: how long was recorded, which bounds what is looked at."""
 
+    needs_activities = False
+
     def __init__(self, *, first_s: float | None = None, seconds: Seconds = None) -> None:
         first_s = FIRST_S if first_s is None else first_s
         if not first_s > 0 or first_s == np.inf:

@@ -95,6 +95,8 @@ def tasks(trace: Trace) -> TaskReport:
 class TasksFold:
     """What :func:`tasks` asks, window by window."""
 
+    needs_activities = False
+
     def __init__(self) -> None:
         self._awaits = LastingEvents(
             KeptEvents(of_source(TPL, WAIT_BEGUN), ("TaskID", "ContinueWithTaskID", "OriginatingTaskID", "Behavior")),

@@ -89,6 +89,8 @@ def threadpool(trace: Trace) -> ThreadPoolReport:
 class ThreadPoolFold:
     """What :func:`threadpool` asks, window by window. ``seconds``: how long was recorded, for work that still waits then."""
 
+    needs_activities = False
+
     def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
         self._work = LastingEvents(

@@ -74,6 +74,8 @@ def threads(trace: Trace) -> ThreadReport:
 class ThreadsFold:
     """What :func:`threads` asks, window by window."""
 
+    needs_activities = False
+
     def __init__(self) -> None:
         numbers = ("ManagedThreadID", "Flags", "ManagedThreadIndex", "OSThreadID")
         self._created = KeptEvents(having(CREATED), numbers)

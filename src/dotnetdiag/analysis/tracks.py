@@ -153,6 +153,8 @@ def samples_only(samples: StackProfile) -> Tracks:
 class PausesFold:
     """When the collector had the program stopped: a table with a row for each time, from the begin of the suspension to the end of the restart."""
 
+    needs_activities = False
+
     def __init__(self) -> None:
         self._suspending = KeptEvents(having(SUSPENDING), ("Reason",))
         self._restarted = KeptEvents(having(RESTARTED))

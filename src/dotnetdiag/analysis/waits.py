@@ -94,6 +94,8 @@ def waits(trace: Trace) -> WaitReport:
 class ContentionFold:
     """What :func:`contention` asks, window by window."""
 
+    needs_activities = False
+
     def __init__(self) -> None:
         self._events = LastingEvents(
             KeptEvents(having(CONTENDED), ("LockID", OBJECT, "LockOwnerThreadID")),
@@ -116,6 +118,8 @@ class ContentionFold:
 
 class WaitsFold:
     """What :func:`waits` asks, window by window."""
+
+    needs_activities = False
 
     def __init__(self) -> None:
         self._events = LastingEvents(KeptEvents(having(WAITS), ("WaitSource", OBJECT)), KeptEvents(having(WAITED)))

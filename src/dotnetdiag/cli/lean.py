@@ -48,6 +48,16 @@ def _nothing(_: object) -> None:
     """No signature for ``help``."""
 
 
+class _Log:
+    """In place of a logger that nobody has written to yet."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("logging").getLogger(self._name), name)
+
+
 _LINEAR = {name: _later("numpy.linalg", name) for name in ("eigvals", "inv", "lstsq", "matrix_power")}
 _WITHOUT: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "numpy": {
@@ -61,6 +71,7 @@ _WITHOUT: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "platform": {},
         "textwrap": {},
     },
+    "concurrent.futures._base": {"logging": {"getLogger": _Log}},
     "uuid": {"platform": {"system": lambda: os.uname().sysname}} if hasattr(os, "uname") else {},
 }
 """Of each module what it imports and does not use yet, with what it does use. Should another version use more, that module is loaded then."""

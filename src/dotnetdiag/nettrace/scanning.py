@@ -173,7 +173,11 @@ class Scan(Findings):
         return totals
 
     def iter_batches(
-        self, *, executor: Executor | None = None, ended: Callable[[Scan], object] | None = None
+        self,
+        *,
+        executor: Executor | None = None,
+        ended: Callable[[Scan], object] | None = None,
+        activities: bool = True,
     ) -> Iterator[EventBatch]:
         """The events in pieces of a few megabytes, in file order; payload offsets are absolute in the whole buffer.
 
@@ -181,8 +185,13 @@ class Scan(Findings):
         what it has not begun. The memory of columns that nobody holds any more becomes that of later ones: keep a batch
         (or any of its columns) and they stay, at the price of new memory for the next. ``ended`` is given the scan as this pass has seen it, when
         it has come to its end.
+
+        Without ``activities`` all ids of activities are 0, but for those that stand in label lists: who needs none is spared a table of them, 40
+        bytes for each, of which a recording of requests has some for each.
         """
-        return self._pass(self._index(stacks=True), checked(executor), ended)
+        index = self._index(stacks=True)
+        index.state.has_activities = activities
+        return self._pass(index, checked(executor), ended)
 
     def _pass(
         self, index: _Index, executor: Executor | None, ended: Callable[[Scan], object] | None

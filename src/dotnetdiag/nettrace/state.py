@@ -77,6 +77,8 @@ class TraceState:
         self.labels = LabelTable(self._budget, self.remarks)
         self.stacks = StackTable()
         self.guids = GuidTable()
+        self.has_activities = True
+        """False for a pass over events whose activity ids nobody asks for: see ``Scan.iter_batches``."""
         self.lost = LossAccount()
         self.segment = 0
         self.sequence_points: list[tuple[int, bool, Rows[tuple[int, int]]]] = []
@@ -312,7 +314,10 @@ class TraceState:
 
     def intern_guids(self, data: memoryview, headers: HeaderColumns, guids: npt.NDArray[np.int64]) -> None:
         """Activity ids by the table of this trace. ``activity`` and ``related`` come as 1 + index into ``guids``."""
-        if len(guids):
+        if len(guids) and not self.has_activities:
+            headers.activity[:] = 0
+            headers.related[:] = 0
+        elif len(guids):
             interned = np.zeros(len(guids) + 1, np.uint32)
             interned[1:] = self.guids.intern_at(data, guids)
             for column in (headers.activity, headers.related):

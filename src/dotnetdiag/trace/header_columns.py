@@ -46,9 +46,9 @@ def header_column(trace: Context, schemas: Schemas, headers: HeaderColumns, key:
         return trace.frames_column(headers)
     if key in ("activity", "related"):
         ids = headers.activity if key == "activity" else headers.related
+        if not ids.any():  # as of most events: no bytes for each, and the file need not be searched for them
+            return Scalar(np.broadcast_to(np.zeros(1, "V16"), len(ids)), np.zeros(len(ids), np.bool_), Kind.GUID)
         guids = trace.guids.bytes().view("V16")
-        if not ids.any():  # as of most events: no bytes for each
-            return Scalar(np.broadcast_to(guids[:1], len(ids)), np.zeros(len(ids), np.bool_), Kind.GUID)
         return Scalar(guids[ids], None if ids.all() else ids != 0, Kind.GUID)
     return _type_column(trace, schemas, headers, key)
 

@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from dotnetdiag.trace.trace import Trace
 
 
-def windows_as_met(trace: Trace, wants: Callable[[EventSchema], bool], *, size: int) -> Iterator[EventTable]:
+def windows_as_met(
+    trace: Trace, wants: Callable[[EventSchema], bool], *, size: int, activities: bool = True
+) -> Iterator[EventTable]:
     """As ``trace.windows``, in one pass over the file: a window has more types than the one before when events were met that carry them, and
-    what symbols are built from is found beside.
+    what symbols are built from is found beside. Without ``activities`` their ids may be 0.
 
     Finding the types first was a quarter of the time of a report, and finding the symbols afterwards another.
     """
     raw, types = trace.raw, _TypesMet(trace, wants)
     raw.note_symbols()
     is_empty = True
-    for headers in raw.source.windows_once(types.ids, size=size):
+    for headers in raw.source.windows_once(types.ids, size=size, activities=activities):
         is_empty = False
         window = types.table(headers)
         del headers  # who takes the window lets go of it before the next is made

@@ -409,17 +409,17 @@ class RawTrace:
     @property
     def stacks(self) -> StackTable:
         """Call stacks by the ids in ``stack`` columns: addresses, leaf first."""
-        return self.source.tables[0]
+        return self.source.stacks
 
     @property
     def guids(self) -> GuidTable:
         """Activity ids by the indices in header columns."""
-        return self.source.tables[1]
+        return self.source.guids
 
     @property
     def labels(self) -> Sequence[LabelList]:
         """Label lists of version 6."""
-        return self.source.tables[2]
+        return self.source.labels
 
     @cached_property
     def overrides(self) -> Mapping[int, LabelList]:

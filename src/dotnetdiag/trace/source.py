@@ -91,6 +91,8 @@ class Source:
         self._kept: HeaderColumns | None = None
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
         self._passed: Scan | None = None
+        self._has_activities = False
+        """Whether that pass looked at the ids of activities."""
         self._passes = 0
         self._to_note: Wanted | None = None
         self._noted: tuple[Wanted, HeaderColumns] | None = None
@@ -193,14 +195,15 @@ class Source:
             self._counts = {number: (row.count, row.bytes) for number, row in self._totals.by_type.items()}
         return self._totals
 
-    def batches(self) -> Iterator[EventBatch]:
-        """All events in file order."""
+    def batches(self, *, activities: bool = True) -> Iterator[EventBatch]:
+        """All events in file order. ``activities`` as for ``Scan.iter_batches``."""
         self._passes += 1
         left = rows = events = 0
         last = NEVER
         noting, noted, ranks = self._to_note, list[EventBatch](), Ranks()
         self._to_note = None
-        for batch in self.scan.iter_batches(executor=self._executor, ended=self._end_pass):
+        ended = self._end_pass if activities else self._end_pass_without_activities
+        for batch in self.scan.iter_batches(executor=self._executor, ended=ended, activities=activities):
             last = max(last, int(batch.headers.time.max()))
             events += len(batch)
             typed = self._carried.typed_batch(batch)
@@ -221,6 +224,10 @@ class Source:
 
     def _end_pass(self, seen: Scan) -> None:
         """Keep what was found: the next pass finds it anew, and may be left."""
+        if self._passed is None or not self._has_activities:
+            self._passed, self._has_activities = seen, True
+
+    def _end_pass_without_activities(self, seen: Scan) -> None:
         if self._passed is None:
             self._passed = seen
 
@@ -262,10 +269,22 @@ class Source:
         return self._passed
 
     @property
-    def tables(self) -> tuple[StackTable, GuidTable, Sequence[LabelList]]:
-        """Stacks, GUIDs and label lists of the whole file."""
-        scan = self.passed()
-        return scan.stacks, scan.guids, scan.labels
+    def stacks(self) -> StackTable:
+        """Those of the whole file."""
+        return self.passed().stacks
+
+    @property
+    def labels(self) -> Sequence[LabelList]:
+        """Those of the whole file."""
+        return self.passed().labels
+
+    @property
+    def guids(self) -> GuidTable:
+        """Ids of activities of the whole file."""
+        if not self._has_activities:
+            for _ in self.batches():
+                pass
+        return self.passed().guids
 
     @property
     def contents(self) -> Contents:
@@ -302,9 +321,9 @@ class Source:
             if limit is not None and given >= limit:
                 return
 
-    def windows_once(self, wanted: Wants, *, size: int) -> Iterator[HeaderColumns]:
+    def windows_once(self, wanted: Wants, *, size: int, activities: bool = True) -> Iterator[HeaderColumns]:
         """As :meth:`windows`, for who makes one pass and needs few of the columns, each made when it is first asked for: of a window until the next,
-        and of the next nothing is made before that.
+        and of the next nothing is made before that. Without ``activities`` their ids may be 0.
 
         The first pass over a small file keeps nothing for those to come (60 of the 230 MB of reports), and windows go on over sequence points, of
         which there may be one for each 40,000 events: a report on a million spent a third of its time on what each window costs.
@@ -317,7 +336,7 @@ class Source:
 
         def placed() -> Iterator[EventBatch]:
             nonlocal place
-            for batch in self.batches():
+            for batch in self.batches(activities=activities):
                 place = int(batch.headers.payload_offset[0])
                 yield batch
 
