@@ -137,6 +137,16 @@ def test_sqlite_takes_any_title_and_tables_without_columns() -> None:
     assert database(written(Table({}), "sqlite")).execute("select * from sqlite_master").fetchall() == []
 
 
+def test_sqlite_without_a_place_for_temporary_files_is_made_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = written(made(), "sqlite")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    assert list(database(written(made(), "sqlite")).iterdump()) == list(database(expected).iterdump())
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_sqlite_cannot_hold_is_an_error_of_ours() -> None:
     with pytest.raises(UsageError, match="sqlite cannot hold it: too many columns"):
         written(Table({str(number): [1] for number in range(2001)}), "sqlite")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.trace.temporary import folder_on_disk
+
 if TYPE_CHECKING:
     from io import FileIO
 
@@ -19,7 +21,6 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 PART_BYTES = 1 << 18
 """So much of one kind of events is kept in memory before it is written: there are some fifty kinds in a report on requests."""
-_ON_DISK = "/var/tmp"  # noqa: S108  # where the folder for what is temporary is memory, this one is not
 
 
 class Scratch:
@@ -98,5 +99,4 @@ class UnnamedFile:
 def _unnamed() -> FileIO:
     import tempfile  # brings all ways of packing with it
 
-    folder = None if "TMPDIR" in os.environ or not os.access(_ON_DISK, os.W_OK) else _ON_DISK
-    return tempfile.TemporaryFile(buffering=0, dir=folder)
+    return tempfile.TemporaryFile(buffering=0, dir=folder_on_disk())

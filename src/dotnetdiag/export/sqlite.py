@@ -1,11 +1,16 @@
 """Tables as a SQLite database, a table in it for each: numbers as numbers, times and ids as text, lists and structures as JSON.
 
-A whole number beyond 64 bits with a sign is text; NaN is NULL, for SQLite has none. The database is made in memory.
+A whole number beyond 64 bits with a sign is text; NaN is NULL, for SQLite has none. The database is made in a temporary file, or in memory where
+there is no place for one.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import tempfile
+from contextlib import ExitStack
 from typing import IO, Any
 
 from dotnetdiag.errors import UsageError
@@ -14,6 +19,7 @@ from dotnetdiag.export.texts import clean
 from dotnetdiag.table.html import Tabular
 from dotnetdiag.table.texts import plain_type, plain_values
 from dotnetdiag.trace.method_names import Style
+from dotnetdiag.trace.temporary import folder_on_disk
 
 _LIMIT = 1 << 63
 _KINDS = {int: "", float: "REAL", bytes: "BLOB", str: "TEXT"}
@@ -22,16 +28,35 @@ _KINDS = {int: "", float: "REAL", bytes: "BLOB", str: "TEXT"}
 
 def write(result: object, file: IO[bytes], *, style: Style | None = None) -> None:
     """Write tables under their titles, as far as these are names (``rows``, ``rows_2``)."""
-    database = sqlite3.connect(":memory:")
+    with ExitStack() as until_written:
+        try:
+            folder = until_written.enter_context(
+                tempfile.TemporaryDirectory(prefix="dotnetdiag-", dir=folder_on_disk(), ignore_cleanup_errors=True)
+            )
+        except OSError:
+            _write_database(":memory:", result, file, style)
+        else:
+            _write_database(os.path.join(folder, "tables"), result, file, style)
+
+
+def _write_database(place: str, result: object, file: IO[bytes], style: Style | None) -> None:
+    database = sqlite3.connect(place)
     try:
         database.execute("PRAGMA user_version = 0")  # without a table it would be no file
+        database.execute("PRAGMA journal_mode = OFF")  # nobody else sees it before it is whole
+        database.execute("PRAGMA synchronous = OFF")
         used: set[str] = set()
         for table in tables_of(result, "sqlite", style):
             if not table.columns:  # SQL knows no such table
                 continue
             _write(database, fresh_name(_name(table.title), used, str.lower), table)
         database.commit()
-        file.write(database.serialize())
+        if place == ":memory:":
+            file.write(database.serialize())
+        else:
+            database.close()
+            with open(place, "rb") as made:
+                shutil.copyfileobj(made, file, 1 << 20)
     except sqlite3.Error as error:
         raise UsageError(f"sqlite cannot hold it: {error}") from error
     finally:

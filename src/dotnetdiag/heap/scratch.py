@@ -14,13 +14,14 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.trace.temporary import folder_on_disk
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 SCRATCH_BYTES = 512 << 20
 """What a column may have in memory of its own: the references of some thirty million objects."""
 _HUGE_BYTES = 4 << 20
 """Columns from here on are asked to lie in large pages: 5.6 million objects take 0.05 s less to be written down, and no more memory."""
-_ON_DISK = "/var/tmp"  # noqa: S108  # where the folder for what is temporary is memory, this one is not
 
 
 class Mapping:
@@ -80,9 +81,8 @@ def _memory(size: int) -> mmap.mmap:
 
 def _reserved_file(size: int) -> IO[bytes] | None:
     """One that is gone when it is closed; None where there is no place for it."""
-    folder = None if "TMPDIR" in os.environ or not os.access(_ON_DISK, os.W_OK) else _ON_DISK
     try:
-        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  # it lives as long as what is mapped
+        file = tempfile.TemporaryFile(dir=folder_on_disk())  # noqa: SIM115  # it lives as long as what is mapped
     except OSError:
         return None
     if _reserved(file, size):
