@@ -117,7 +117,9 @@ class _Without:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run it. Who imports one of the modules behind that has the real one."""
+        """Run it. Who imports one of the modules behind that has the real one, and who asks for its loader the usual one."""
+        if module.__spec__ is not None:
+            module.__spec__.loader = module.__loader__ = self._loader
         stand_ins = [_StandIn(name) for name in self._given if name not in sys.modules]
         for one in stand_ins:
             vars(one).update(self._given[one.__name__])

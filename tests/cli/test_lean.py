@@ -1,0 +1,60 @@
+"""What is loaded later is there for who asks, in a process of its own: this one has loaded it all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+LEAN = "import sys; from dotnetdiag.cli.lean import be_lean; be_lean(); import numpy as np; "
+LATER = ["ast", "ctypes", "inspect", "numpy._typing", "numpy.linalg", "pickle", "platform", "textwrap"]
+
+
+def said(code: str) -> str:
+    """The last line that a program prints."""
+    done = subprocess.run([sys.executable, "-c", LEAN + code], capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="what numpy loads there was not seen")
+def test_numpy_is_loaded_without_what_it_uses_seldom() -> None:
+    assert said(f"print([one for one in {LATER} if one in sys.modules])") == "[]"
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("print(np.linalg.norm([3, 4]))", "5.0"),
+        ("from numpy.linalg import det; print(round(det(np.eye(2))))", "1"),
+        ("import numpy.linalg; print(numpy.linalg is np.linalg is sys.modules['numpy.linalg'])", "True"),
+        ("print(np.roots([1, -3, 2]).tolist())", "[2.0, 1.0]"),
+        ("print((np.matrix([[1, 1], [0, 1]]) ** 3).tolist())", "[[1, 3], [0, 1]]"),
+        ("import numpy.typing as npt; print(npt.NDArray is np.typing.NDArray)", "True"),
+        ("import pickle; print(pickle.loads(pickle.dumps(np.arange(3))).tolist())", "[0, 1, 2]"),
+        ("import io; f = io.BytesIO(); np.save(f, np.arange(3)); f.seek(0); print(np.load(f).tolist())", "[0, 1, 2]"),
+        ("print(np.arange(3).ctypes.data > 0)", "True"),
+        ("import inspect; print('axis' in inspect.signature(np.sum).parameters)", "True"),
+        ("import inspect; print(inspect.cleandoc('a\\n   b').splitlines()[-1])", "b"),
+        ("import uuid, platform; print(uuid.uuid4().version, platform.system() != '')", "4 True"),
+        (
+            "import concurrent.futures as c, logging; print(c._base.LOGGER.getEffectiveLevel() == logging.WARNING)",
+            "True",
+        ),
+        ("import importlib.resources as r; print((r.files('numpy') / 'version.py').is_file())", "True"),
+        ("print(type(np.__loader__).__name__, np.__loader__ is np.__spec__.loader)", "SourceFileLoader True"),
+        ("np.testing.assert_array_equal([1], [1]); print('equal')", "equal"),
+    ],
+)
+def test_it_is_there_for_who_asks(code: str, expected: str) -> None:
+    assert said(code) == expected
+
+
+def test_several_threads_may_ask_at_once() -> None:
+    code = (
+        "import threading; found = []; "
+        "work = lambda: found.append(round(float(np.linalg.norm([3, 4])))); "
+        "threads = [threading.Thread(target=work) for _ in range(8)]; "
+        "[one.start() for one in threads]; [one.join() for one in threads]; print(found)"
+    )
+    assert said(code) == str([5] * 8)
