@@ -78,9 +78,19 @@ class AdviceReport:
         """The findings, as other reports have their main table."""
         return self.findings
 
+    @property
+    def losses(self) -> Losses:
+        """What the recording lacks that was looked at."""
+        return self.findings.losses
+
     def document(self) -> dict[str, Any]:
         """As :meth:`to_json`, with tables in the place of their rows."""
-        return {"findings": self.findings, "lacking": dict(self.lacking), "seconds": self.seconds}
+        return {
+            "findings": self.findings,
+            "lacking": dict(self.lacking),
+            "seconds": self.seconds,
+            "losses": self.losses.to_json(),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""

@@ -54,6 +54,10 @@ _REASONS = {
 _INDUCED = (1, 7, 9, 10, 17)
 NO_EVENTS = "no collections: none took place, or the recording lacks their events (record with --profile gc-collect, or gc-verbose)"
 
+CUT = (
+    "who asked for the induced collections has no name: the recording breaks off before the names of methods, which come at its end "
+    "(end a recording with Ctrl+C, or let it end, for them to be in it)"
+)
 NO_NAMES = (
     "who asked for the induced collections has no name: the recording has no names of methods, as with --profile gc-collect "
     "(record with --profile gc-verbose)"
@@ -161,6 +165,8 @@ class GcFold:
         is_induced = np.isin(self._events.triggered.kept["Reason"], _INDUCED).any()
         if not is_induced or rows_with(induced_by, is_named).any():
             return ()
+        if self._losses.told.damage is not None:
+            return (CUT,)
         return (NO_NAMES,) if rows_with(induced_by, bool).any() else (NO_STACKS,)
 
     def _induced(self, processes: Sequence[ProcessCollections]) -> tuple[Column, StackProfile]:

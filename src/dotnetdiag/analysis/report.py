@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 from dotnetdiag._dataclasses import dataclass, field_names, replace
-from dotnetdiag.table import Table
+from dotnetdiag.table import Losses, Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,11 @@ class Report:
         found: Table = getattr(self, self.MAIN)
         return found
 
+    @property
+    def losses(self) -> Losses:
+        """What the recording lacks that was asked: events that were lost, a part that could not be read."""
+        return self.rows.losses
+
     def with_notes(self, notes: tuple[str, ...]) -> Self:
         """The same with other notes, in its tables too."""
         if notes == self.notes:
@@ -39,8 +44,13 @@ class Report:
         found = {name: getattr(self, name) for name in field_names(self)}
         tables = {name: one for name, one in found.items() if isinstance(one, Table)}
         names = sorted(tables, key=lambda name: not name.startswith("by_"))  # what is together before each by itself
-        return {**{name: tables[name] for name in names}, "totals": asdict(self.totals), "notes": list(self.notes)}
+        return {
+            **{name: tables[name] for name in names},
+            "totals": asdict(self.totals),
+            "notes": list(self.notes),
+            "losses": self.losses.to_json(),
+        }
 
     def to_json(self) -> dict[str, Any]:
-        """Each table but the stacks as a list with an object for each row, ``totals``, and ``notes``."""
+        """Each table but the stacks as a list with an object for each row, ``totals``, ``notes``, and ``losses``."""
         return {name: one.to_pylist() if isinstance(one, Table) else one for name, one in self.document().items()}

@@ -40,7 +40,10 @@ WORKERS = (50, 51, 57)
 ADJUSTED = 55
 STARVATION = "Starvation"
 LATE_MS = 100.0
-NO_EVENTS = "no thread pool: it did nothing, or the recording lacks its events (record with --clrevents threading)"
+NO_EVENTS = (
+    "no thread pool: it did nothing, or the recording lacks its events (record with --clrevents threading, and with "
+    "--providers System.Diagnostics.Eventing.FrameworkEventSource:0x2:5 for how long work waited)"
+)
 NO_QUEUE = (
     "how long work waited is not told: record with --clrevents threading "
     "--providers System.Diagnostics.Eventing.FrameworkEventSource:0x2:5"

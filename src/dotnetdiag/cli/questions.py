@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
-from dotnetdiag.cli.each_file import OUTPUT, PAGE, several
+from dotnetdiag.cli.each_file import OUTPUT, PAGE, named, several
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo
+from dotnetdiag.cli.shown import KINDS, OTHERS
 from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +34,26 @@ class Answer(Protocol):
 A = TypeVar("A", bound=Answer)
 F = TypeVar("F", bound=Callable[..., Any])
 _FORCE = "dotnetdiag.cli.force"
+
+
+_AFTER_RECORDING = "\0"
+"""Nobody can type it."""
+
+
+class _PagePath(FilePath):
+    """Of a page, which may go without a name of its own."""
+
+    name = "page"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Raises UsageError for what is a kind of report."""
+        if value == _AFTER_RECORDING:
+            return Path(value)
+        if os.fsdecode(value) in {*KINDS, *OTHERS}:
+            raise UsageError(
+                f"--html {value}: a page is named as --html {value}.html; the kind of report goes before --html"
+            )
+        return super().convert(value, param, ctx)
 
 
 def report_options(function: F) -> F:
@@ -56,11 +77,13 @@ def report_options(function: F) -> F:
         ),
         click.option(
             "--html",
-            type=FilePath(),
-            metavar="FILE",
+            type=_PagePath(),
+            metavar="[FILE]",
+            is_flag=False,
+            flag_value=_AFTER_RECORDING,
             expose_value=False,
             callback=_remembered(PAGE),
-            help="Write a page with a chart and all tables, for a browser without a network.",
+            help="Write a page with a chart and all tables, for a browser without a network; without FILE it has the recording's name.",
         ),
     ):
         function = option(function)
@@ -78,7 +101,12 @@ def _remembered(key: str) -> Callable[[click.Context, click.Parameter, Any], Any
 def page_option() -> Path | None:
     """What ``--html`` names."""
     found: Path | None = click.get_current_context().meta.get(PAGE)
-    return found
+    if found is None or str(found) != _AFTER_RECORDING:
+        return found
+    (first, *others) = sources() or [Path("report")]
+    if others:
+        raise UsageError("--html: name the page, of several recordings none is meant")
+    return Path(f"{Path(named(first)).stem}.html")
 
 
 def is_forced() -> bool:

@@ -221,6 +221,10 @@ def events(
     form = form or _form_of(output)
     if stacks and form != "jsonl":
         raise UsageError("--stacks needs --format jsonl")
+    if output is not None:
+        from dotnetdiag.recipes.outputs import check_outputs
+
+        check_outputs([output], force=force, sources=[file])
     start_s, end_s = seconds_between(start, end, time)
     options = trace_events.EventsOptions(
         providers=_names(providers),

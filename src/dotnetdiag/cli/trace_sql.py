@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import STDIN, FilePath
+from dotnetdiag.cli.files import STDIN, FilePath, shown_path
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses
 from dotnetdiag.cli.output import CHOICES, TABLE, show
@@ -59,7 +59,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
     from dotnetdiag.table.json_rows import in_json_forms
 
     *sources, query = (str(STDIN) if one == "-" else one for one in files)
-    made = database(sources, external_access=external_access)
+    made = database(sources, external_access=external_access, output=output, force=force)
     try:
         answer = made.sql(query)
     finally:
@@ -75,7 +75,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
 
 def _write(answer: Table, output: Path, form: str | None, *, force: bool) -> None:
     from dotnetdiag.export import find_format, format_of
-    from dotnetdiag.recipes.outputs import is_stream, replacing
+    from dotnetdiag.recipes.outputs import is_stdout, is_stream, replacing
 
     if form == TABLE:
         raise UsageError("a table for people goes to stdout; a file has another format")
@@ -87,6 +87,9 @@ def _write(answer: Table, output: Path, form: str | None, *, force: bool) -> Non
     chosen.check()
     with replacing(output, force=force) as file:
         chosen.write(answer, file)
+        size = file.tell()
+    if not is_stdout(output):
+        echo(f"{shown_path(output)}: {len(answer):,} rows, {size:,} bytes")
 
 
 def _show(answer: Table) -> None:

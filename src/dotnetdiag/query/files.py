@@ -34,9 +34,14 @@ class RecordingFile:
     opener: Opener
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def path(self) -> str | None:
+        """Of one that is here."""
+        return _local(self.name)
+
     def require(self) -> None:
         """Raises InputError where it is to be here, and is not."""
-        local = _local(self.name)
+        local = self.path
         if local is not None:
             try:
                 os.stat(local)

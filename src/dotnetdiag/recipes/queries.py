@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from dotnetdiag.query.files import RecordingFile, find_recordings
 from dotnetdiag.query.recordings import OpenTrace, Recording
+from dotnetdiag.recipes.outputs import check_outputs
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.trace.trace import Trace
 
@@ -32,11 +34,18 @@ def recordings_of(sources: Sources, options: Mapping[str, Any] | None = None) ->
     return found or find_recordings([], open_alone)
 
 
-def database(sources: Sources, *, external_access: bool = False) -> Database:
-    """What answers queries to some recordings, to be closed. Raises as ``dd.sql``."""
+def database(
+    sources: Sources, *, external_access: bool = False, output: Path | None = None, force: bool = False
+) -> Database:
+    """What answers queries to some recordings, to be closed. ``output`` is where the answer is to be written. Raises as ``dd.sql``, and as
+    ``check_outputs`` where that may not be.
+    """
     from dotnetdiag.query.duckdb_engine import Database
 
     recordings = recordings_of(sources)
+    if output is not None:
+        here = [one.path for one in recordings if isinstance(one, RecordingFile)]
+        check_outputs([output], force=force, sources=[Path(one) for one in here if one is not None])
     for one in recordings:
         if isinstance(one, RecordingFile):
             one.require()  # a query may name no table, or one that others have

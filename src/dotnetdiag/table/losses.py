@@ -12,6 +12,10 @@ class Losses:
     lost: int | None = 0
     damage: str | None = None
 
+    def to_json(self) -> dict[str, int | str | None]:
+        """By the names of the fields."""
+        return {"lost": self.lost, "damage": self.damage}
+
     def __str__(self) -> str:
         lost = (
             "the format does not tell whether events were lost"
