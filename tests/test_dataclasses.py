@@ -283,3 +283,64 @@ def test_reports_load_neither_the_standard_librarys_nor_what_numpy_uses_seldom()
     seldom = {"dataclasses", "inspect", "ast", "ctypes", "pickle", "platform", "numpy.linalg", "numpy._typing", "click"}
     assert "numpy" in loaded
     assert seldom & set(loaded) == set()
+
+
+@pytest.mark.parametrize(
+    "options", OPTIONS[::3], ids=lambda options: "+".join(k for k, v in options.items() if v) or "none"
+)
+@pytest.mark.parametrize("maker", [make, make_derived])
+def test_many_of_a_class_are_as_the_first(
+    maker: Callable[[Any, dict[str, bool]], Any], options: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are made by the standard library's own code."""
+    monkeypatch.setattr(ours, "MANY", 3)
+    own, standard = maker(ours, options), maker(dataclasses, options)
+    for _ in range(5):
+        own(x=1)
+    assert own.__init__.__code__.co_filename == standard.__init__.__code__.co_filename
+    for number, call in enumerate(CALLS):
+        expected = outcome(call, standard).replace(maker.__name__, "")
+        assert outcome(call, own).replace(maker.__name__, "") == expected, number
+
+
+def test_a_subclass_tells_its_own_signature_whoever_asked_before() -> None:
+    """Also where it is the base's."""
+
+    class Narrower(Kept):
+        def __init__(self, only_this: int) -> None:
+            super().__init__(a=only_this)
+
+    class Same(Kept):
+        pass
+
+    for _ in range(2):
+        assert list(inspect.signature(Narrower).parameters) == ["only_this"]
+        assert list(inspect.signature(Same).parameters) == list(inspect.signature(Kept).parameters) == ["a"]
+
+
+def test_what_a_subclass_does_with_values_is_done() -> None:
+    """Its ``__setattr__``, where values may change."""
+
+    @ours.dataclass
+    class Open:
+        a: int
+
+    class Doubled(Open):
+        def __setattr__(self, name: str, value: int) -> None:
+            super().__setattr__(name, 2 * value)
+
+    assert Doubled(3).a == 6
+
+
+def test_defaults_that_do_something_are_the_standard_librarys() -> None:
+    """Descriptors, as Python documents them."""
+
+    class Number:
+        def __get__(self, instance: object, owner: type) -> int:
+            return 5
+
+    @ours.dataclass
+    class Held:
+        a: int = Number()  # type: ignore[assignment]
+
+    assert Held().a == 5

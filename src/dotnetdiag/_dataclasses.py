@@ -1,9 +1,10 @@
 """``dataclass`` as the standard library's, for what is loaded at every start: the same classes, in a tenth of the time.
 
 Measured on 3.11: the standard library writes the source of six methods for each class and compiles it, up to 0.8 ms each, and loads ``inspect`` for
-it: 28 of the 140 ms of a short report, which has 40 such classes on its way. Here the methods are closures, and objects are made as quickly. What
-:func:`dataclasses.fields`, ``asdict`` and :func:`inspect.signature` read is made by the standard library when they do. A class with more than is
-known here (``order``, ``InitVar``, ``metadata`` …) goes to the standard library at once.
+it: 28 of the 140 ms of a short report, which has 40 such classes on its way. Here the methods are closures. An object takes two to ten times as long
+to make as with compiled code, so a class of which there are :data:`MANY` gets the standard library's ``__init__``. What :func:`dataclasses.fields`,
+``asdict`` and :func:`inspect.signature` read is made by the standard library when they do. A class with more than is known here (``order``,
+``InitVar``, ``metadata`` …) goes to the standard library at once.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, NoReturn
 
 _PLAN = "__dotnetdiag_plan__"
+_CLASS_VARIABLES = "ClassVar[", "typing.ClassVar["
 _READ = "__dataclass_fields__", "__dataclass_params__", "__signature__"
 _OPTIONS = frozenset({"frozen", "slots", "kw_only", "eq", "repr"})
 _FIELD_OPTIONS = frozenset({"init", "default", "default_factory", "repr", "compare"})
 _set = object.__setattr__
+MANY = 1 << 12
+"""Objects of a class, whose making has cost what compiling it does."""
 
 
 class _Unknown(Exception):
@@ -44,10 +48,12 @@ class _Field:
 class _Plan:
     """Of a class: the options that it was decorated with, and its fields, those that it inherits first."""
 
-    __slots__ = ("cls", "fields", "options", "replaceable")
+    __slots__ = ("cls", "fields", "initialiser", "options", "replaceable")
 
     def __init__(self, cls: type, options: Mapping[str, Any]) -> None:
         self.cls, self.options = cls, options
+        self.initialiser: Callable[..., None] | None = None
+        """The ``__init__`` that was made for it."""
         own = {one.name: one for one in _own_fields(cls, kw_only=bool(options.get("kw_only")))}
         self.fields = {**_inherited(cls, frozen=bool(options.get("frozen"))), **own}
         self.replaceable = all(one.is_in("init") for one in self.fields.values())
@@ -57,9 +63,22 @@ class _Plan:
         """Those that the class has not from others alone."""
         return {name: self.fields[name] for name in self.cls.__annotations__ if name in self.fields}
 
+    def quicken(self) -> None:
+        """There are many of the class."""
+        made = self.standard().__init__  # type: ignore[misc]
+        if self.cls.__dict__.get("__init__") is self.initialiser:
+            self.initialiser = made
+            self.cls.__init__ = made  # type: ignore[misc]
+
     def standard(self) -> type:
         """A class of the standard library with the same fields, and nothing else."""
-        names = {"__module__": self.cls.__module__, "__qualname__": self.cls.__qualname__, "__doc__": "The same."}
+        names: dict[str, Any] = {
+            "__module__": self.cls.__module__,
+            "__qualname__": self.cls.__qualname__,
+            "__doc__": "The same.",
+        }
+        if hasattr(self.cls, "__post_init__"):
+            names["__post_init__"] = self.cls.__post_init__
         annotations = {name: one.annotation for name, one in self.fields.items()}
         given = {name: _Given({**one.options, "kw_only": one.kw_only}) for name, one in self.fields.items()}
         like = type(self.cls.__name__, (), {**names, **given, "__annotations__": annotations})
@@ -77,14 +96,13 @@ class _Later:
     def __get__(self, instance: object, owner: type) -> Any:
         if self.name != "__signature__":
             value: Any = self.plan.standard().__dict__[self.name]
-        elif owner is not self.plan.cls:
-            return None  # its __init__ may be another
-        else:
-            from inspect import signature
+            setattr(self.plan.cls, self.name, value)
+            return value
+        if owner.__init__ is not self.plan.initialiser:  # type: ignore[misc]
+            raise AttributeError(self.name)  # it has an __init__ of its own, which tells
+        from inspect import signature
 
-            value = signature(self.plan.standard())
-        setattr(self.plan.cls, self.name, value)
-        return value
+        return signature(self.plan.standard())
 
 
 def _by_standard_library(cls: type, options: Mapping[str, Any]) -> type:
@@ -141,14 +159,19 @@ def _own_fields(cls: type, *, kw_only: bool) -> Iterator[_Field]:
     for name, annotation in annotations.items():
         if not isinstance(annotation, str) or "InitVar" in annotation or "KW_ONLY" in annotation:
             raise _Unknown
-        if annotation.startswith(("ClassVar", "typing.ClassVar")):
-            continue
+        if "ClassVar" in annotation:
+            if annotation.startswith(_CLASS_VARIABLES):
+                continue
+            raise _Unknown
         options: Mapping[str, Any] = {}
         if name in cls.__dict__:
             value = cls.__dict__[name]
             options = value if isinstance(value, _Given) else {"default": value}
         made = options.keys() & {"default", "default_factory"}
-        if options.keys() - _FIELD_OPTIONS or len(made) > 1 or type(options.get("default")).__hash__ is None:
+        kind = type(options.get("default"))
+        if options.keys() - _FIELD_OPTIONS or len(made) > 1 or kind.__hash__ is None:
+            raise _Unknown
+        if hasattr(kind, "__get__") or hasattr(kind, "__set_name__"):
             raise _Unknown
         if "default" in made and not options.get("init", True):
             raise _Unknown
@@ -164,8 +187,7 @@ def _inherited(cls: type, *, frozen: bool) -> dict[str, _Field]:
                 raise _Unknown
         elif _READ[0] in base.__dict__:
             raise _Unknown
-    setter: object = cls.__setattr__
-    if setter not in (_set, _refuse_to_set) or (frozen and "__delattr__" in cls.__dict__):
+    if frozen and not {"__setattr__", "__delattr__"}.isdisjoint(cls.__dict__):
         raise _Unknown
     return found
 
@@ -203,9 +225,14 @@ def _initialiser(plan: _Plan, by_position: list[_Field]) -> Callable[..., None]:
         raise _Unknown  # one that has no default behind one that has: its error
     in_order = [one.name for one in fields if one.is_in("init") or one.name in makers]
     complete, always = frozenset(in_order), makers.keys() - names
-    followed = hasattr(plan.cls, "__post_init__")
+    followed, store = hasattr(plan.cls, "__post_init__"), _set if plan.options.get("frozen") else setattr
+    count = 0
 
     def __init__(self: Any, /, *arguments: Any, **given: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == MANY:
+            plan.quicken()
         values = given
         if arguments:
             values = dict(zip(positions, arguments, strict=False))
@@ -220,10 +247,12 @@ def _initialiser(plan: _Plan, by_position: list[_Field]) -> Callable[..., None]:
                 if name not in values:
                     values[name] = make()
         for name in in_order:
-            _set(self, name, values[name])
+            store(self, name, values[name])
         if followed:
             self.__post_init__()
 
+    __init__.__qualname__ = f"{plan.cls.__qualname__}.__init__"
+    plan.initialiser = __init__
     return __init__
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,3 +107,20 @@ def test_whole_numbers_take_the_least_that_holds_them(values: list[float], kind:
     given = np.array(values, None if values else np.int64)
     assert compact(given).dtype == kind
     assert compact(given).tolist() == values
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize(
+    "column",
+    [
+        whole(np.arange(5000)),
+        whole(np.zeros(5000)),
+        whole(np.arange(5000) % 7, np.arange(5000) % 2 == 0),
+        number(np.full(5000, np.nan)),
+    ],
+)
+def test_is_copied_and_pickled_as_others(column: Scalar, again: Any) -> None:
+    other = again(column)
+    assert isinstance(column, Narrow)
+    assert (other.to_pylist(), other.kind) == (column.to_pylist(), column.kind)
+    assert repr(other) == repr(column)

@@ -128,6 +128,10 @@ class _Without:
             self._loader.exec_module(module)
         finally:
             for one in stand_ins:
+                for name in self._given[
+                    one.__name__
+                ]:  # whoever has it, another thread too, has the real ones from now on
+                    vars(one).pop(name, None)
                 if sys.modules.get(one.__name__) is one:
                     del sys.modules[one.__name__]
 

@@ -261,6 +261,13 @@ class Narrow(Scalar):
     def __init__(self, narrow: Array, known: Mask | None, kind: Kind, dtype: Any) -> None:
         self._narrow, self._known, self._type, self.kind = narrow, known, np.dtype(dtype), kind
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Also how it is copied: its numbers are its own."""
+        return Narrow, (np.array(self._narrow), self.valid, self.kind, self._type)
+
+    def __repr__(self) -> str:
+        return repr(self.take(np.arange(len(self))))
+
     @property
     def values(self) -> Array:  # type: ignore[override]  # nobody writes to it
         """One number per row."""
