@@ -11,7 +11,17 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
 from dotnetdiag.analysis.stuck import Stuck
-from dotnetdiag.analysis.waits import CONTENDED, GOT, NO_CONTENTION, NO_OWNERS, WAITED, WAITS, contention, waits
+from dotnetdiag.analysis.waits import (
+    CONTENDED,
+    GOT,
+    NO_CONTENTION,
+    NO_OWNERS,
+    STILL_MS,
+    WAITED,
+    WAITS,
+    contention,
+    waits,
+)
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.trace import Trace
 
@@ -121,7 +131,10 @@ def test_as_many_as_events(name: str) -> None:
 def test_threads_that_wait_when_the_recording_ends(
     events: list[Seen], threads: int, longest_ms: float, in_circle: bool
 ) -> None:
-    found = Stuck(contention(traced(*events)), 1.0, least_ms=20.0)
+    made = contention(traced(*events))
+    found = Stuck(made, 1.0, least_ms=20.0)
+    still = Stuck(made, 1000.0, least_ms=STILL_MS)  # as long as such a recording is said to be
+    assert made.notes == ((still.text(),) if still.threads else ())
     assert (found.threads, found.in_circle) == (threads, in_circle)
     assert found.longest_ms == pytest.approx(longest_ms)
     assert (found.in_circle and "deadlock" in found.text()) == in_circle

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.analysis.traces import allocation, managed, traced
 
+import dotnetdiag as dd
 from dotnetdiag.cli import trace_files, trace_report
 from dotnetdiag.errors import UsageError
 
@@ -50,6 +51,18 @@ def test_losses_and_a_missing_end_are_said_once_by_every_verb_that_reads(verb: s
     assert lost == "warning: cut.nettrace: 3 events were lost when it was recorded"
     assert re.fullmatch(r"warning: cut\.nettrace: .*; what was whole was read", broken)
     assert "lost" not in done.stdout or "json" in verb
+
+
+@pytest.mark.parametrize("kind", ["gc", "exceptions", "requests", "advice"])
+def test_json_of_reports_has_them(kind: str, lacking: Path) -> None:
+    told = json.loads(run(f"report {kind}", lacking, "--json").stdout)["losses"]
+    assert told["lost"] == 3
+    assert told["damage"]
+    assert getattr(dd, kind)(lacking).losses.lost == 3
+
+
+def test_what_stands_out_is_of_what_is_left(lacking: Path) -> None:
+    assert " of what is left of it\n" in run("report advice", lacking).stdout
 
 
 def test_nothing_is_said_where_nothing_is_lacking(tmp_path: Path) -> None:

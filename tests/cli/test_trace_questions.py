@@ -188,6 +188,29 @@ def test_without_a_kind_a_page_has_all_of_them_and_is_not_overwritten(file: Path
     assert run("trace", "report", str(file), "all", "--html", str(page), "--force", "--json").returncode == 3
 
 
+def test_a_page_without_a_name_has_that_of_the_recording(
+    file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    for words in ([], ["gc"]):
+        done = run("trace", "report", str(file), *words, "--html", "--force")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"{file.stem}.html: ")
+    assert [one.name for one in place.iterdir()] == [f"{file.stem}.html"]
+
+
+def test_a_kind_of_report_is_no_name_of_a_page(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    done = run("trace", "report", str(file), "--html", "gc")
+    assert done.returncode != 0
+    assert done.stderr.startswith("error: --html gc: a page is named as --html gc.html")
+    assert not list(place.iterdir())
+
+
 def test_top_and_spans_are_pages_and_tables_too(file: Path, tmp_path: Path) -> None:
     page, made = tmp_path / "x.html", tmp_path / "x.csv"
     done = run("trace", "report", str(file), "topN", "-n", "3", "--html", str(page), "-o", str(made))

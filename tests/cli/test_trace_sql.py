@@ -41,7 +41,8 @@ def test_many_files_are_asked_at_once_by_name_or_by_pattern(paths: list[str], tm
 def test_what_is_written_has_the_format_of_its_name(paths: list[str], tmp_path: Path) -> None:
     output = tmp_path / "made.parquet"
     done = run("trace", "sql", paths[0], "from gc", "-o", str(output))
-    assert (done.returncode, done.stdout) == (0, "")
+    rows = len(dd.gc(paths[0]).collections)
+    assert (done.returncode, done.stdout) == (0, f"{output}: {rows:,} rows, {output.stat().st_size:,} bytes\n")
     made = pyarrow.parquet.read_table(output)
     assert made.num_rows == len(dd.gc(paths[0]).collections)
     again = run("trace", "sql", paths[0], "from gc", "-o", str(output))
@@ -49,6 +50,21 @@ def test_what_is_written_has_the_format_of_its_name(paths: list[str], tmp_path: 
     assert "made.parquet" in again.stderr
     assert run("trace", "sql", paths[0], "from gc limit 1", "-o", str(output), "--force").returncode == 0
     assert pyarrow.parquet.read_table(output).num_rows == 1
+
+
+@pytest.mark.parametrize("verb", [["sql", "from gc"], ["events"]])
+def test_a_recording_is_never_written_over(verb: list[str], paths: list[str], tmp_path: Path) -> None:
+    before = Path(paths[0]).read_bytes()
+    other = tmp_path / "other.csv"
+    other.symlink_to(paths[0])
+    patterns = [str(tmp_path / "*.nettrace")] if verb[0] == "sql" else []
+    for source in (paths[0], *patterns):
+        for output in (paths[0], str(other)):
+            words = [verb[0], source, *verb[1:], "--format", "csv", "-o", output, "--force"]
+            done = run("trace", *words)
+            assert done.returncode != 0
+            assert done.stderr == f"error: {output} is what is read: name another file to write\n"
+    assert Path(paths[0]).read_bytes() == before
 
 
 def test_show_tables_says_what_there_is(paths: list[str]) -> None:

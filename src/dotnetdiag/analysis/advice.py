@@ -224,7 +224,7 @@ def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
             most = allocated.by_type_and_method[0]
             by = f" by {short(most['method'])}" if is_named(most["method"]) else ""
             text += f"; {most['percent']:.0f} % of it as {most['type']}{by}"
-    yield Finding(severity=max(share, SOME), question="gc", text=text)
+    yield Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
 
 
 def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.cli.render import counted, echo, table
 from dotnetdiag.cli.shown_rows import is_told
 from dotnetdiag.table.largest import largest
@@ -28,6 +29,10 @@ def show(made: GcReport, number: int) -> None:
     generations = made.collections.values("generation")
     by_generation = ", ".join(f"{generations.count(one):,} of gen{one}" for one in sorted(set(generations)))
     induced = f"; {totals.induced:,} induced" if totals.induced else ""
+    if by := [one for one in made.collections.values("induced_by") if is_named(one)] if totals.induced else []:
+        most = max(dict.fromkeys(by), key=by.count)
+        some = f"{by.count(most):,} of them " if by.count(most) < totals.induced else ""
+        induced += f", {some}by {short(most)}"
     for note in made.notes:
         echo(f"note: {note}")
     echo(f"{counted(totals.count, 'collection')}: {by_generation}{induced}")

@@ -48,7 +48,7 @@ def _show(made: AdviceReport, file: Path) -> None:
     name = shlex.quote(named(file))
     rows = made.findings.to_pylist()
     if not rows:
-        echo(f"{NOTHING} in {made.seconds:,.1f} s" + (f" of what is left: {made.losses}" if str(made.losses) else ""))
+        echo(f"{NOTHING} in {made.seconds:,.1f} s" + (" of what is left of it" if str(made.losses) else ""))
     for number, row in enumerate(rows, 1):
         echo(f"{number}. {row['text']}")
         echo(f"   more: dotnetdiag trace report {name} {row['question']}")
