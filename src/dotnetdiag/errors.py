@@ -158,7 +158,7 @@ NEAR_LIMIT = 6
 
 
 def near(text: str, known: Iterable[str], *, limit: int = NEAR_LIMIT) -> tuple[str, ...]:
-    """Names that are alike: those that contain the text or its last part first, then those spelled alike."""
+    """Names that are alike: those that contain the text or its last part first, then those spelled alike, then those whose last part is."""
     wanted = text.strip().lower()
     by_lower = {name.lower(): name for name in sorted(known)}
     last = wanted.rpartition("/")[2]
@@ -166,7 +166,12 @@ def near(text: str, known: Iterable[str], *, limit: int = NEAR_LIMIT) -> tuple[s
     import difflib  # only to help with a wrong name
 
     alike = difflib.get_close_matches(wanted, by_lower, n=limit, cutoff=0.6)
-    return tuple(by_lower[name] for name in dict.fromkeys([*inside, *alike]))[:limit]
+    by_end: dict[str, list[str]] = {}
+    for name in by_lower:
+        by_end.setdefault(name.rpartition(".")[2].rpartition("/")[2], []).append(name)
+    ends = difflib.get_close_matches(wanted.rpartition(".")[2].rpartition("/")[2], by_end, n=limit, cutoff=0.75)
+    found = dict.fromkeys([*inside, *alike, *(name for one in ends for name in by_end[one])])
+    return tuple(by_lower[name] for name in found)[:limit]
 
 
 class RequestRefused(UsageError):

@@ -146,7 +146,8 @@ def test_collections_have_totals(file: Path) -> None:
     assert document["totals"]["count"] == len(document["collections"]) > 0
     said = run("trace", "report", str(file), "gc", "-n", "3").stdout.splitlines()
     assert said[0].startswith(f"{document['totals']['count']:,} collections: ")
-    assert len(said) == 5 + 3
+    assert len(said) == 5 + 3 + 1
+    assert said[-1].endswith(" more")
     assert said[4].split()[:4] == ["number", "gen", "reason", "type"]
 
 

@@ -61,6 +61,8 @@ def show(made: GcReport, number: int) -> None:
     if number:
         rows = largest(made.collections, "pause_ms", number)
         table(columns, [_cells(row, several, background) for row in rows], right=right, drop=_LESS)
+        if totals.count > len(rows):
+            echo(f"{totals.count - len(rows):,} more")
         _show_heaps(made, several)
 
 
