@@ -12,7 +12,7 @@ from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as room
 from dotnetdiag.analysis import spilled
-from dotnetdiag.analysis.exceptions import NO_EVENTS, ExceptionsFold, exceptions
+from dotnetdiag.analysis.exceptions import NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.spilled import SpilledRows
@@ -167,6 +167,24 @@ def test_a_result_may_be_asked_for_again_when_more_has_come_and_the_first_stays(
     assert [made.totals.caught for made in answers] == [0, 1, 2]
     assert [len(made.profile) for made in answers] == [2, 2, 2]
     assert asked.result().to_json() == answers[-1].to_json()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("held_bytes", [100, 1 << 20])
+def test_results_that_are_asked_for_in_between_change_nothing(
+    size: int, held_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilled, "HELD_BYTES", held_bytes)
+    events = [*IN_FINALLY, *REPLACED, *IN_FILTER_8, *IN_FILTER_9, *CAUGHT_IN_FILTER, *AGAIN_8, *AGAIN_9]
+    # three at a time, whose order a tick does not tell
+    events = [replace(one, ms=1.0 + place // 3, thread=1 + place % 2) for place, one in enumerate(events)]
+    trace, asked, answers = traced(*events), ExceptionsFold(), list[tuple[ExceptionReport, object]]()
+    for window in trace.windows(asked.wants, size=size):
+        asked.feed(window)
+        answers.append((asked.result(), asked.result().to_json()))
+    (once,) = fold(trace, ExceptionsFold(), rows=size)
+    assert answers[-1][0].to_json() == once.to_json()
+    assert all(made.to_json() == told for made, told in answers)
 
 
 def test_a_result_of_no_window_is_an_error() -> None:

@@ -8,7 +8,9 @@ finally, is never caught, nor is one that leaves a filter, nor one that ends the
 
 from __future__ import annotations
 
+import copy
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -143,6 +145,7 @@ class ExceptionsFold:
         self._threads = Threads(self._rows.thread_ids)
         self._events: list[Array] = []
         self._waiting = 0
+        self._is_concluded = False
         self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
@@ -173,7 +176,7 @@ class ExceptionsFold:
                     kept, kind=kind_of_all, thread=self._threads.ids[thread], method=kept.fields.get("MethodName", -1)
                 )
         if self._waiting >= FOLLOWED_EVENTS:
-            self._follow(is_last=False)
+            self._follow()
 
     def _wait(self, kept: Kept, **columns: Any) -> None:
         events = np.zeros(len(kept), ends.EVENT)
@@ -187,16 +190,28 @@ class ExceptionsFold:
         self._events.append(events)
         self._waiting += len(events)
 
-    def _follow(self, *, is_last: bool) -> None:
+    def _follow(self) -> None:
         events = np.concatenate([np.zeros(0, ends.EVENT), *self._events])
         self._events, self._waiting = [], 0
+        self._rows.settle(self._followed.follow(events, self._unknown(), is_last=False))
+        self._is_concluded = False
+
+    def _conclude(self) -> None:
+        """What the last ticks of threads bring if nothing more comes; they wait nevertheless, for then it is told anew."""
+        if self._waiting:
+            self._follow()
+        if not self._is_concluded:
+            followed = copy.copy(self._followed)
+            self._rows.conclude(followed.follow(np.zeros(0, ends.EVENT), self._unknown(), is_last=True))
+            self._is_concluded = True
+
+    def _unknown(self) -> int:
         names = self._methods.names
-        unknown = names.index(OTHERS) if OTHERS in names else -1
-        self._rows.settle(self._followed.follow(events, unknown, is_last=is_last))
+        return names.index(OTHERS) if OTHERS in names else -1
 
     def result(self) -> ExceptionReport:
         """The answer, of what came until now; more may come, and another be asked for. Raises UsageError before the first window."""
-        self._follow(is_last=True)
+        self._conclude()
         answer = _Answer(
             thrown=self._rows,
             stacks=ThrownStacks(self._rows, self._types.names),
