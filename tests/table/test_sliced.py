@@ -61,6 +61,7 @@ def test_it_is_a_table_as_any_other(rows: int, source: Elsewhere) -> None:
         assert made[some].to_pylist() == told[some].to_pylist()
     assert "word" in made
     assert "other" not in made
+    assert ["ms"] not in made
     assert made.get("other") is None
     with pytest.raises(UnknownName):
         made["other"]

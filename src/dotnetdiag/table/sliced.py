@@ -38,7 +38,7 @@ class SlicedTable(Table):
         self._rows, self._make = rows, made
 
     def __contains__(self, name: object) -> bool:
-        return name in self._columns
+        return isinstance(name, str) and name in self._columns
 
     def _found(self, name: str) -> Column | None:
         return self._make([name], 0, self._rows)[name] if name in self._columns else None
