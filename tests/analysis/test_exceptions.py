@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -204,6 +207,21 @@ def test_several_threads_may_ask_for_results_at_once() -> None:
             assert all(one.result() == told for one in answers)
     finally:
         sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+@pytest.mark.parametrize("held_bytes", [100, 1 << 20])
+def test_reports_are_pickled_and_copied(
+    held_bytes: int, copied: Callable[[ExceptionReport], ExceptionReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilled, "HELD_BYTES", held_bytes)
+    stacked = [replace(one, stack=("Throw", "Main")) for one in (*IN_FINALLY, *IN_FILTER_8)]
+    made = exceptions(traced(*in_order(*stacked)))
+    other = copied(made)
+    assert other.to_json() == made.to_json()
+    assert other.totals == made.totals
+    assert other.thrown[1:3].to_pylist() == made.thrown[1:3].to_pylist()
+    assert other.profile.node.tolist() == made.profile.node.tolist()
 
 
 def test_a_result_of_no_window_is_an_error() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +77,17 @@ def test_a_copy_stays_as_it_was(folder: Path) -> None:
     made.append(rows(0, 5))
     assert np.array_equal(kept.read(0, COUNT), rows(0, COUNT))
     assert made.column("mark", 0, COUNT).all()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_rows_are_pickled_and_copied(copied: Callable[[SpilledRows], SpilledRows], folder: Path) -> None:
+    made = filled(37)
+    other = copied(made)
+    assert np.array_equal(other.read(0, len(other)), rows(0, COUNT))
+    assert other.held_bytes <= 1000
+    for some, where, _ in made.changing(np.arange(COUNT)):
+        some["mark"][where] = 1
+    assert not other.column("mark", 0, COUNT).any()
 
 
 def test_where_there_is_no_place_it_is_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,10 @@ class SpilledRows:
         """What of them is in memory."""
         return self._held_rows * int(self.kind.itemsize)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The rows go along in parts, and lie in a file of their own where they arrive."""
+        return type(self), (self.kind,), None, (rows for _, rows in self.slices())
+
     def append(self, rows: Array) -> None:
         """Rows behind all others; they belong to this from now on."""
         self._held.append(rows)
