@@ -34,6 +34,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.table.table import PIECE_ROWS
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -304,7 +305,7 @@ class _Answer:
 
     def _columns(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         """Of the table of all: columns of some rows."""
-        some = self._rows.read(first, last) if last - first <= SLICE_ROWS else None
+        some = self._rows.read(first, last) if last - first <= PIECE_ROWS else None
 
         def values(name: str) -> Array:
             return np.ascontiguousarray(some[name]) if some is not None else self._rows.column(name, first, last)
