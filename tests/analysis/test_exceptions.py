@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +17,7 @@ from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as room
 from dotnetdiag.analysis import spilled
-from dotnetdiag.analysis.exceptions import NO_EVENTS, ExceptionsFold, exceptions
+from dotnetdiag.analysis.exceptions import NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.spilled import SpilledRows
@@ -167,6 +172,56 @@ def test_a_result_may_be_asked_for_again_when_more_has_come_and_the_first_stays(
     assert [made.totals.caught for made in answers] == [0, 1, 2]
     assert [len(made.profile) for made in answers] == [2, 2, 2]
     assert asked.result().to_json() == answers[-1].to_json()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("held_bytes", [100, 1 << 20])
+def test_results_that_are_asked_for_in_between_change_nothing(
+    size: int, held_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilled, "HELD_BYTES", held_bytes)
+    events = [*IN_FINALLY, *REPLACED, *IN_FILTER_8, *IN_FILTER_9, *CAUGHT_IN_FILTER, *AGAIN_8, *AGAIN_9]
+    # three at a time, whose order a tick does not tell
+    events = [replace(one, ms=1.0 + place // 3, thread=1 + place % 2) for place, one in enumerate(events)]
+    trace, asked, answers = traced(*events), ExceptionsFold(), list[tuple[ExceptionReport, object]]()
+    for window in trace.windows(asked.wants, size=size):
+        asked.feed(window)
+        answers.append((asked.result(), asked.result().to_json()))
+    (once,) = fold(trace, ExceptionsFold(), rows=size)
+    assert answers[-1][0].to_json() == once.to_json()
+    assert all(made.to_json() == told for made, told in answers)
+
+
+def test_several_threads_may_ask_for_results_at_once() -> None:
+    events = in_order(*[one for _ in range(20) for one in (*IN_FINALLY, *IN_FILTER_8, *CAUGHT_IN_FILTER)])
+    told = exceptions(traced(*events)).to_json()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            asked = ExceptionsFold(seconds=seconds_of(traced(*events)))
+            for window in traced(*events).windows(asked.wants):
+                asked.feed(window)
+            with ThreadPoolExecutor(6) as pool:
+                answers = [pool.submit(lambda fed: fed.result().to_json(), asked) for _ in range(6)]
+            assert all(one.result() == told for one in answers)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+@pytest.mark.parametrize("held_bytes", [100, 1 << 20])
+def test_reports_are_pickled_and_copied(
+    held_bytes: int, copied: Callable[[ExceptionReport], ExceptionReport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spilled, "HELD_BYTES", held_bytes)
+    stacked = [replace(one, stack=("Throw", "Main")) for one in (*IN_FINALLY, *IN_FILTER_8)]
+    made = exceptions(traced(*in_order(*stacked)))
+    other = copied(made)
+    assert other.to_json() == made.to_json()
+    assert other.totals == made.totals
+    assert other.thrown[1:3].to_pylist() == made.thrown[1:3].to_pylist()
+    assert other.profile.node.tolist() == made.profile.node.tolist()
 
 
 def test_a_result_of_no_window_is_an_error() -> None:

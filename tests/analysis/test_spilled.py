@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
+import pickle
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +79,17 @@ def test_a_copy_stays_as_it_was(folder: Path) -> None:
     assert made.column("mark", 0, COUNT).all()
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_rows_are_pickled_and_copied(copied: Callable[[SpilledRows], SpilledRows], folder: Path) -> None:
+    made = filled(37)
+    other = copied(made)
+    assert np.array_equal(other.read(0, len(other)), rows(0, COUNT))
+    assert other.held_bytes <= 1000
+    for some, where, _ in made.changing(np.arange(COUNT)):
+        some["mark"][where] = 1
+    assert not other.column("mark", 0, COUNT).any()
+
+
 def test_where_there_is_no_place_it_is_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: SpilledRows, first: int, some: np.ndarray) -> None:
         if first > 500:
@@ -87,6 +101,33 @@ def test_where_there_is_no_place_it_is_memory(folder: Path, monkeypatch: pytest.
     made = filled(37)
     assert made.held_bytes > 1000
     assert np.array_equal(made.read(0, COUNT), rows(0, COUNT))
+
+
+@pytest.mark.parametrize("writes", [0, 1, 5])
+def test_where_what_was_written_cannot_be_changed_it_is_memory(
+    writes: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, told, left = filled(37), rows(0, COUNT), [writes]
+    assert made.held_bytes <= 1000
+
+    def full(self: SpilledRows, first: int, some: np.ndarray) -> None:
+        if not left[0]:
+            really(self, first, some[: len(some) // 2])  # some of it found a place
+            raise OSError(28, "No space left on device")
+        left[0] -= 1
+        really(self, first, some)
+
+    really = SpilledRows._write_at
+    monkeypatch.setattr(SpilledRows, "_write_at", full)
+    places = np.sort(np.append(np.arange(0, COUNT, 5), [1000, 1001, COUNT - 1]))
+    for again in (1, 2):
+        for some, where, which in made.changing(places):
+            np.add.at(some["half"], where, which + again)
+        np.add.at(told["half"], places, np.arange(len(places)) + again)
+        made.append(rows(COUNT, COUNT + 9))
+        told = np.append(told, rows(COUNT, COUNT + 9))
+        assert np.array_equal(made.read(0, len(made)), told)
+    assert made.held_bytes == told.nbytes
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is open is told by /proc")

@@ -180,6 +180,23 @@ def test_columns_whose_values_begin_within_their_bytes_join() -> None:
     assert concat([Bytes(more, data), Bytes(offsets, data)]).to_pylist() == [b"", b"bcdefgh", b"de", b"f"]
 
 
+def test_of_few_rows_those_texts_alone_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = Text.from_pylist([f"é{number}" for number in range(100)] + [""])
+    decoded, really = [], Text.to_pylist
+
+    def listed(self: Text) -> list[str | None]:
+        decoded.append(len(self))
+        return really(self)
+
+    monkeypatch.setattr(Text, "to_pylist", listed)
+    made = Coded(texts, np.array([7, -1, 7, 99]), np.array([True, False, True, True]))
+    assert made.to_pylist() == ["é7", None, "é7", "é99"]
+    first, _, again, _ = made.to_pylist()
+    assert first is again
+    assert made.take([]).to_pylist() == []
+    assert decoded == [3, 3, 0]
+
+
 def test_few_texts_are_written_out_as_others_are_stored() -> None:
     made = Coded(Text.from_pylist(["GC", "Jit", "x"]), np.array([1, 1, 0, 2]))
     assert (made.offsets.tolist(), made.data.tobytes()) == ([0, 3, 6, 8, 9], b"JitJitGCx")

@@ -13,7 +13,7 @@ from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.table import sliced as room
-from dotnetdiag.table.json_rows import answer
+from dotnetdiag.table.json_rows import answer, lines
 from dotnetdiag.table.sliced import SlicedTable
 
 ROWS = 1000
@@ -23,10 +23,10 @@ ABOUT = {"title": "rows", "units": {"ms": "ms"}, "notes": ["a note"]}
 
 class Elsewhere:
     def __init__(self) -> None:
-        self.most = 0
+        self.most = self.count = 0
 
     def made(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
-        self.most = max(self.most, last - first)
+        self.most, self.count = max(self.most, last - first), self.count + 1
         whole: dict[str, Column] = {
             "ms": Scalar(NUMBERS[first:last], None, Kind.F8),
             "word": Coded(["one", "two", ""], WHICH[first:last], WHICH[first:last] < 2),
@@ -36,7 +36,8 @@ class Elsewhere:
 
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
-    monkeypatch.setattr(room, "SLICE_ROWS", 64)
+    monkeypatch.setattr(room, "SLICE_ROWS", 16)
+    monkeypatch.setattr(room, "PIECE_ROWS", 64)
     return Elsewhere()
 
 
@@ -61,6 +62,7 @@ def test_it_is_a_table_as_any_other(rows: int, source: Elsewhere) -> None:
         assert made[some].to_pylist() == told[some].to_pylist()
     assert "word" in made
     assert "other" not in made
+    assert ["ms"] not in made
     assert made.get("other") is None
     with pytest.raises(UnknownName):
         made["other"]
@@ -80,7 +82,24 @@ def test_its_json_is_that_of_the_table(rows: int, source: Elsewhere) -> None:
 def test_who_goes_through_it_has_a_slice_at_a_time(source: Elsewhere) -> None:
     made = SlicedTable(("ms", "word"), ROWS, source.made)
     assert source.most == 0
+    assert "".join(answer(made, str, ascii_only=False)).count("ms") == ROWS
+    assert sum(line.count(b"\n") for line in lines(made, b"\n")) == ROWS
+    assert source.most == 16
     assert len(list(made)) == sum(map(len, made.pieces())) == ROWS
     assert made.row(-1) == {"ms": 249.75, "word": "one"}
-    assert "".join(answer(made, str, ascii_only=False)).count("ms") == ROWS
     assert source.most == 64
+    assert [len(piece) for piece in made.pieces(300)] == [300, 300, 300, 100]
+
+
+@pytest.mark.parametrize("kept", [ROWS, ROWS - 1])
+def test_the_last_column_stays_where_it_is_not_large(
+    kept: int, source: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "KEPT_ROWS", kept)
+    made, told = both(source)
+    source.count = 0
+    assert [made["word"].item(row) for row in range(9)] == told.values("word")[:9]
+    assert source.count == (1 if kept == ROWS else 9)
+    assert made["ms"].item(5) == 1.25
+    assert made["word"].item(1) == "two"
+    assert source.count == (3 if kept == ROWS else 11)

@@ -8,7 +8,9 @@ finally, is never caught, nor is one that leaves a filter, nor one that ends the
 
 from __future__ import annotations
 
+import copy
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -32,6 +34,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.table.table import PIECE_ROWS
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -143,7 +146,9 @@ class ExceptionsFold:
         self._threads = Threads(self._rows.thread_ids)
         self._events: list[Array] = []
         self._waiting = 0
+        self._is_concluded = False
         self._losses = LossesToTell()
+        self._lock = threading.Lock()
 
     def wants(self, schema: EventSchema) -> bool:
         """Throws, catches, blocks of finally and filters; and what names the threads of the pool."""
@@ -153,6 +158,10 @@ class ExceptionsFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
+        with self._lock:
+            self._feed(window)
+
+    def _feed(self, window: EventTable) -> None:
         self._losses.of(window)
         self._rows.columns.look_at(window)
         found = self._thrown.events_of(window)
@@ -173,7 +182,7 @@ class ExceptionsFold:
                     kept, kind=kind_of_all, thread=self._threads.ids[thread], method=kept.fields.get("MethodName", -1)
                 )
         if self._waiting >= FOLLOWED_EVENTS:
-            self._follow(is_last=False)
+            self._follow()
 
     def _wait(self, kept: Kept, **columns: Any) -> None:
         events = np.zeros(len(kept), ends.EVENT)
@@ -187,26 +196,41 @@ class ExceptionsFold:
         self._events.append(events)
         self._waiting += len(events)
 
-    def _follow(self, *, is_last: bool) -> None:
+    def _follow(self) -> None:
         events = np.concatenate([np.zeros(0, ends.EVENT), *self._events])
         self._events, self._waiting = [], 0
+        self._rows.settle(self._followed.follow(events, self._unknown(), is_last=False))
+        self._is_concluded = False
+
+    def _conclude(self) -> None:
+        """What the last ticks of threads bring if nothing more comes; they wait nevertheless, for then it is told anew."""
+        if self._waiting:
+            self._follow()
+        if not self._is_concluded:
+            followed = copy.copy(self._followed)
+            self._rows.conclude(followed.follow(np.zeros(0, ends.EVENT), self._unknown(), is_last=True))
+            self._is_concluded = True
+
+    def _unknown(self) -> int:
         names = self._methods.names
-        unknown = names.index(OTHERS) if OTHERS in names else -1
-        self._rows.settle(self._followed.follow(events, unknown, is_last=is_last))
+        return names.index(OTHERS) if OTHERS in names else -1
 
     def result(self) -> ExceptionReport:
-        """The answer, of what came until now; more may come, and another be asked for. Raises UsageError before the first window."""
-        self._follow(is_last=True)
-        answer = _Answer(
-            thrown=self._rows,
-            stacks=ThrownStacks(self._rows, self._types.names),
-            types=self._types.names,
-            messages=self._messages.names,
-            methods=[_as_elsewhere(one) for one in self._methods.names],
-            losses=self._losses.told,
-            seconds=in_seconds(self._seconds),
-        )
-        return answer.report()
+        """The answer, of what came until now; more may come, and another be asked for, by several threads too. Raises UsageError before the first
+        window.
+        """
+        with self._lock:
+            self._conclude()
+            answer = _Answer(
+                thrown=self._rows,
+                stacks=ThrownStacks(self._rows, self._types.names),
+                types=self._types.names,
+                messages=self._messages.names,
+                methods=[_as_elsewhere(one) for one in self._methods.names],
+                losses=self._losses.told,
+                seconds=in_seconds(self._seconds),
+            )
+            return answer.report()
 
 
 def _as_elsewhere(name: str) -> str:
@@ -281,7 +305,7 @@ class _Answer:
 
     def _columns(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         """Of the table of all: columns of some rows."""
-        some = self._rows.read(first, last) if last - first <= SLICE_ROWS else None
+        some = self._rows.read(first, last) if last - first <= PIECE_ROWS else None
 
         def values(name: str) -> Array:
             return np.ascontiguousarray(some[name]) if some is not None else self._rows.column(name, first, last)

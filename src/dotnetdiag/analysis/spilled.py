@@ -40,6 +40,10 @@ class SpilledRows:
         """What of them is in memory."""
         return self._held_rows * int(self.kind.itemsize)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The rows go along in parts, and lie in a file of their own where they arrive."""
+        return type(self), (self.kind,), None, (rows for _, rows in self.slices())
+
     def append(self, rows: Array) -> None:
         """Rows behind all others; they belong to this from now on."""
         self._held.append(rows)
@@ -79,13 +83,20 @@ class SpilledRows:
         disk = int(np.searchsorted(places, self._written))
         block_of = places[:disk] // _BLOCK_ROWS
         edges = np.flatnonzero(np.append(True, block_of[1:] != block_of[:-1])) if disk else np.zeros(0, np.int64)
+        done = 0
         for begin, end in zip(edges.tolist(), [*edges[1:].tolist(), disk], strict=False):
             first = int(block_of[begin]) * _BLOCK_ROWS
             block = self.read(first, min(first + _BLOCK_ROWS, self._written))
             yield block, places[begin:end] - first, np.arange(begin, end)
-            self._write_at(first, block)
-        if disk < len(places):
-            yield self._together(), places[disk:] - self._written, np.arange(disk, len(places))
+            done = end
+            try:
+                self._write_at(first, block)
+            except OSError:  # as where files are copied when they are written to
+                self._take_back()
+                self._held[0][first : first + len(block)] = block
+                break
+        if done < len(places):
+            yield self._together(), places[done:] - self._written, np.arange(done, len(places))
 
     def copy(self) -> SpilledRows:
         """The same rows, of which those here may then change."""
@@ -93,6 +104,11 @@ class SpilledRows:
         for _, rows in self.slices():
             made.append(rows)
         return made
+
+    def _take_back(self) -> None:
+        """All into memory, where it stays."""
+        self._held, self._held_rows = [self.read(0, len(self))], len(self)
+        self._written, self._file, self._is_refused = 0, None, True
 
     def _together(self) -> Array:
         if len(self._held) != 1:

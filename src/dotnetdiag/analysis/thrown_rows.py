@@ -99,6 +99,7 @@ class ThrownRows:
         self.thread_ids: dict[tuple[int, int], int] = {}
         self.threads, self.kinds = Threads(self.thread_ids), Kinds()
         self._rows, self._is_given = SpilledRows(ROW), False
+        self._before: tuple[Array, Array] | None = None
         self._fresh: list[Array] = []
         self._count = 0
 
@@ -119,11 +120,34 @@ class ThrownRows:
         return np.arange(self._count - len(rows), self._count)
 
     def settle(self, ends: Ends) -> None:
-        """Write down what was found."""
+        """Write down what was found, in the place of what the last :meth:`conclude` did."""
         fresh = np.concatenate([np.zeros(0, ROW), *self._fresh])
         self._fresh = []
-        if self._is_given and (len(fresh) or len(ends)):  # who has them has what was told then
+        if self._is_given and (len(fresh) or len(ends) or self._before is not None):
+            self._rows, self._is_given = self._rows.copy(), False  # who has them has what was told then
+        if self._before is not None:
+            rows, was = self._before
+            self._before = None
+            for some, places, which in self._rows.changing(rows):
+                some[places] = was[which]
+        self._write_down(ends, fresh)
+        if len(fresh):
+            self._rows.append(fresh)
+
+    def conclude(self, ends: Ends) -> None:
+        """Write down what is found if nothing more comes, once all else is settled; the next :meth:`settle` takes it back."""
+        if not len(ends):
+            return
+        rows = distinct(np.concatenate([ends.caught[0], ends.handled[0], ends.filters, ends.finallys, ends.lasted[0]]))
+        was = np.empty(len(rows), ROW)
+        if self._is_given:
             self._rows, self._is_given = self._rows.copy(), False
+        for some, places, which in self._rows.changing(rows):
+            was[which] = some[places]
+        self._write_down(ends, np.zeros(0, ROW))
+        self._before = rows, was
+
+    def _write_down(self, ends: Ends, fresh: Array) -> None:
         for rows, columns in (
             (ends.caught[0], {"catch_ms": ends.caught[1], "caught_by": ends.caught[2]}),
             (ends.handled[0], {"handled_ms": ends.handled[1]}),
@@ -138,8 +162,6 @@ class ThrownRows:
         ):
             for some, places, which in self._changing(fresh, rows):
                 np.add.at(some[name], places, values[which])
-        if len(fresh):
-            self._rows.append(fresh)
 
     def _changing(self, fresh: Array, rows: Array) -> Any:
         """As ``SpilledRows.changing``, of those that are not there yet too."""

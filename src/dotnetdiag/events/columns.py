@@ -563,8 +563,12 @@ class Coded(Text):
 
     def to_pylist(self) -> list[str | None]:
         """All texts; equal ones are one object."""
-        known = self.texts.to_pylist()
-        return _with_nulls([known[number] for number in self.which.tolist()], self.valid)
+        texts, which = self.texts, self.which
+        if len(texts) > len(which):  # as of a few rows of a table: the others need not be decoded
+            used, which = np.unique(which, return_inverse=True)
+            texts = texts.take(used)
+        known = texts.to_pylist()
+        return _with_nulls([known[number] for number in which.tolist()], self.valid)
 
     def take(self, rows: Array | Sequence[int]) -> Coded:
         """The column of some rows."""

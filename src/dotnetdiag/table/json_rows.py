@@ -17,6 +17,7 @@ from dotnetdiag.events import json_texts as made
 from dotnetdiag.events.columns import Coded, Enumerated, Narrow
 from dotnetdiag.events.json_texts import ASCII, CLEAN, READABLE, Cells, Quoting
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.table import sliced
 from dotnetdiag.table.sliced import SlicedTable
 from dotnetdiag.table.table import Table, is_json
 from dotnetdiag.table.texts import json_values, time_texts, value_texts
@@ -64,7 +65,7 @@ def answer(table: Table, text_of: Callable[[Any], str], *, ascii_only: bool, mar
     form = _Form(ASCII if ascii_only else CLEAN, False, lambda column: column.kind != Kind.DATETIME, others, True)
     words = _words(f"{line}  {{", [f"{inner}{text_of(name)}: " for name in table.columns], ",", f"{line}  }},")
     before = "["
-    for part in table.pieces() if isinstance(table, SlicedTable) else [table]:
+    for part in table.pieces(sliced.SLICE_ROWS) if isinstance(table, SlicedTable) else [table]:
         for piece in _woven(part, [_given(part, name) for name in part.columns], form, words):
             yield before + str(piece[:-1].data, "utf-8")
             before = ","
@@ -94,7 +95,7 @@ def _in_json_forms(table: Table, name: str) -> Given:
 def lines(table: Tabular, end: bytes) -> Iterator[bytes]:
     """An object for each row on a line, which ``end`` follows; some rows at a time."""
     words_of = READABLE.text
-    for piece in table.pieces():
+    for piece in table.pieces(sliced.SLICE_ROWS) if isinstance(table, SlicedTable) else table.pieces():
         if len(piece):
             words = _words("{", [f"{words_of(name)}: " for name in piece.columns], ", ", "}" + end.decode())
             for some in _woven(piece, [piece[name] for name in piece.columns], _LINES, words):

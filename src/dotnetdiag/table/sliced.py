@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dotnetdiag.table.losses import NONE, Losses
-from dotnetdiag.table.table import Table
+from dotnetdiag.table.table import PIECE_ROWS, Table
 
 if TYPE_CHECKING:
     from dotnetdiag.events import Column
@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 Made: TypeAlias = "Callable[[Sequence[str], int, int], Mapping[str, Column]]"
 """What makes the columns of these names, of the rows from one to before another."""
 SLICE_ROWS = 1 << 12
-"""Rows of a piece. As JSON, 400,000 rows of a dozen columns are written in the same time as in pieces of 16,384, and in 121 MB and not 143."""
+"""Rows of a piece for JSON: 400,000 rows of a dozen columns are written in the same time as in pieces of 16,384, and in 121 MB and not 143."""
+
+KEPT_ROWS = 1 << 20
+"""Of a column that stays, 8 MB: who asks for values one by one asks for the column each time."""
 
 
 class SlicedTable(Table):
-    """So many ``rows`` with these columns, which ``made`` makes. A column that is asked for is of all rows; who goes through all columns of many
-    rows takes :meth:`pieces`.
+    """So many ``rows`` with these columns, which ``made`` makes. A column that is asked for is of all rows, and the last one stays where it is not
+    large; who goes through all columns of many rows takes :meth:`pieces`.
     """
 
     def __init__(
@@ -36,12 +39,22 @@ class SlicedTable(Table):
         super().__init__({}, title=title, units=units, notes=notes, losses=losses)
         self._columns = dict.fromkeys(columns)
         self._rows, self._make = rows, made
+        self._last: tuple[str, Column] | None = None
 
     def __contains__(self, name: object) -> bool:
-        return name in self._columns
+        return isinstance(name, str) and name in self._columns
 
     def _found(self, name: str) -> Column | None:
-        return self._make([name], 0, self._rows)[name] if name in self._columns else None
+        if name not in self._columns:
+            return None
+        last = self._last
+        if last is not None and last[0] == name:
+            return last[1]
+        self._last = None  # before there is another
+        column = self._make([name], 0, self._rows)[name]
+        if self._rows <= KEPT_ROWS:
+            self._last = name, column
+        return column
 
     def _given(self, name: str) -> None:
         """Nothing: all columns are arrays."""
@@ -56,7 +69,8 @@ class SlicedTable(Table):
         columns = self._make(self.columns, first, last)
         return Table(columns, title=self.title, units=self.units, notes=self.notes, losses=self.losses)
 
-    def pieces(self) -> Iterator[Table]:
-        """The same rows in tables of a size that may become Python's values at once."""
-        for first in range(0, max(self._rows, 1), SLICE_ROWS):
-            yield self._of(first, min(first + SLICE_ROWS, self._rows))
+    def pieces(self, rows: int | None = None) -> Iterator[Table]:
+        """The same rows in tables of a size that may become Python's values at once, or of so many ``rows``."""
+        size = PIECE_ROWS if rows is None else rows
+        for first in range(0, max(self._rows, 1), size):
+            yield self._of(first, min(first + size, self._rows))
