@@ -22,6 +22,15 @@ def test_a_key_has_one_number_and_the_numbers_are_dense(keys: list[int], step: i
     assert told.keys()[np.array(together, np.int64)].tolist() == keys
 
 
+@given(KEYS, st.integers(1, 70))
+def test_keys_are_numbered_in_turn(keys: list[int], step: int) -> None:
+    told = Numbering()
+    for at in range(0, len(keys), step):
+        numbers = told.of(np.array(keys[at : at + step], np.int64), in_turn=True)
+        assert told.keys()[numbers].tolist() == keys[at : at + step]
+    assert told.keys().tolist() == list(dict.fromkeys(keys))
+
+
 @pytest.mark.parametrize("step", [1, 7, 1000, 10_000])
 def test_groups_are_those_of_all_rows(step: int) -> None:
     random = np.random.default_rng(step)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.analysis.test_exceptions import CATCH, CATCH_OVER, of, throw
 from tests.analysis.traces import Seen, traced, worker_start
 from tests.trace.made import RUNTIME, MadeTrace
@@ -18,6 +21,7 @@ from dotnetdiag.analysis.kept_events import KeptEvents, Texts, having
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.profile import COLUMNS
 from dotnetdiag.analysis.stacked import Stacked, StackedEvents
+from dotnetdiag.analysis.thrown_rows import ThreadIds, Threads
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -122,3 +126,26 @@ def test_no_throw_has_no_stack() -> None:
     events = [replace(of(CATCH, "M"), ms=1.0)]
     assert_as_of_all(traced(*events), traced(*events), 1 << 16)
     assert len(exceptions(traced(*events)).profile) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 3)), max_size=40), st.integers(1, 50))
+def test_threads_are_numbered_in_the_order_in_which_they_come(events: list[tuple[int, int, int]], step: int) -> None:
+    large = (1 << 64) - 1  # numbers in a recording may be of any size
+    of_ids, told = ThreadIds(), list[tuple[int, int, int]]()
+    threads = Threads(of_ids)
+    for at in range(0, len(events), step):
+        some = dict[int, tuple[int, int, int]]()  # within a window a number is one thread
+        facts = [some.setdefault(one[0], (large - one[0], one[1], 1 << 40 | one[2])) for one in events[at : at + step]]
+        number, pid, tid = (
+            np.array(column, kind) for column, kind in zip(zip(*facts, strict=True), "Qqq", strict=True)
+        )
+        window = SimpleNamespace(headers=SimpleNamespace(thread=number))
+        thread = threads.of(window, SimpleNamespace(pid=pid, tid=tid))  # type: ignore[arg-type]
+        told += facts
+        known = list(dict.fromkeys(told))
+        assert [known[one] for one in thread.tolist()] == facts
+        numbers, recorded = threads.recorded()
+        assert [numbers[one] for one in recorded.tolist()] == [one[0] for one in known]
+        assert list(zip(*(column.tolist() for column in threads.told()), strict=True)) == [one[1:] for one in known]
+        ids = of_ids.of(window, SimpleNamespace(pid=pid, tid=tid))  # type: ignore[arg-type]
+        assert ids.tolist() == threads.ids[thread].tolist()

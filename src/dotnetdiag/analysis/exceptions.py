@@ -29,7 +29,7 @@ from dotnetdiag.analysis.running_groups import Numbering, RunningGroups
 from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import NO_STACKS
-from dotnetdiag.analysis.thrown_rows import Threads, ThrownRows, ThrownStacks
+from dotnetdiag.analysis.thrown_rows import ThrownRows, ThrownStacks
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
@@ -143,7 +143,6 @@ class ExceptionsFold:
             for number, kind in _KINDS.items()
         }
         self._rows, self._followed = ThrownRows(), FollowedExceptions()
-        self._threads = Threads(self._rows.thread_ids)
         self._events: list[Array] = []
         self._waiting = 0
         self._is_concluded = False
@@ -177,10 +176,8 @@ class ExceptionsFold:
             found = one.events_of(window)
             if len(found):
                 kept = one.of(found)
-                thread = self._threads.of(found, kept)
-                self._wait(
-                    kept, kind=kind_of_all, thread=self._threads.ids[thread], method=kept.fields.get("MethodName", -1)
-                )
+                thread = self._rows.thread_ids.of(found, kept)
+                self._wait(kept, kind=kind_of_all, thread=thread, method=kept.fields.get("MethodName", -1))
         if self._waiting >= FOLLOWED_EVENTS:
             self._follow()
 
@@ -257,7 +254,7 @@ class _Answer:
         self._count = len(self._rows)
         self._thread, _, self._type = thrown.kinds.told()
         self._thread_id = thrown.threads.ids
-        self._pid, self._tid = (np.array([one[place] for one in thrown.threads.known], np.int64) for place in (1, 2))
+        self._pid, self._tid = thrown.threads.told()
         self._others = messages.index(OTHERS) if OTHERS in messages[MOST_MESSAGES:] else -1
         self._texts = {
             "type": Text.from_pylist([*types, ""]),

@@ -23,8 +23,8 @@ class Numbering:
     def __len__(self) -> int:
         return len(self._sorted)
 
-    def of(self, keys: Array) -> Array:
-        """Of each key its number."""
+    def of(self, keys: Array, *, in_turn: bool = False) -> Array:
+        """Of each key its number. New ones are numbered in ascending order, or ``in_turn`` in that in which they come."""
         distinct, which = ranked(keys)
         place = np.searchsorted(self._sorted, distinct)
         is_new = np.append(self._sorted, 0)[place] != distinct
@@ -32,6 +32,8 @@ class Numbering:
         if is_new.any():
             fresh = np.flatnonzero(is_new)
             numbers = len(self) + np.arange(len(fresh))
+            if in_turn:
+                numbers[np.argsort(first_rows(which, len(distinct))[fresh])] = numbers.copy()
             self._numbers = np.insert(self._numbers, place[fresh], numbers)
             self._sorted = np.insert(self._sorted, place[fresh], distinct[fresh])
             place = np.searchsorted(self._sorted, distinct)
@@ -43,6 +45,13 @@ class Numbering:
         made = np.empty(len(self), np.int64)
         made[self._numbers] = self._sorted
         return made
+
+
+def first_rows(which: Array, count: int) -> Array:
+    """The first row of each of so many values, of which rows have ``which``."""
+    first = np.empty(count, np.int64)
+    first[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several rows the first is written last
+    return first
 
 
 class RunningGroups:

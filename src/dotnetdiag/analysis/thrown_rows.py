@@ -18,7 +18,7 @@ from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.profile import ProfileThread
 from dotnetdiag.analysis.rows import SampleColumns, profile_of, samples_in_order
-from dotnetdiag.analysis.running_groups import Numbering
+from dotnetdiag.analysis.running_groups import Numbering, first_rows
 from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import own_frames
@@ -39,35 +39,65 @@ ROW = np.dtype(
 """``time`` in ticks, as stacks are told by it; ``flags`` are 0 where a version of the event has none."""
 
 
+_LOW = (1 << 32) - 1
+
+
+class ThreadIds:
+    """What processes and ids of threads together are, numbered. Of each no more than a few numbers are kept: there may be 200,000."""
+
+    def __init__(self) -> None:
+        self._processes, self._ids, self._both = Numbering(), Numbering(), Numbering()
+
+    def of(self, events: EventTable, kept: Kept) -> Array:
+        """Of each event its number."""
+        different, which = ranked(events.headers.thread)
+        return self.of_rows(first_rows(which, len(different)), kept)[which]
+
+    def of_rows(self, rows: Array, kept: Kept) -> Array:
+        """Of some events."""
+        process, thread = self._processes.of(_whole(kept.pid[rows])), self._ids.of(_whole(kept.tid[rows]))
+        return self._both.of(process << 32 | thread)
+
+    def told(self, which: Array) -> tuple[Array, Array]:
+        """The processes and the ids that these numbers stand for."""
+        both = self._both.keys()[which]
+        return self._processes.keys()[both >> 32], self._ids.keys()[both & _LOW]
+
+
 class Threads:
     """Different threads, numbered in the order in which they come: of each its number in the recording, its process and its id. ``of_ids`` may be
     shared with others.
     """
 
-    def __init__(self, of_ids: dict[tuple[int, int], int]) -> None:
-        self._numbers: dict[tuple[int, int, int], int] = {}
-        self._of_ids = of_ids
+    def __init__(self, of_ids: ThreadIds) -> None:
+        self._recorded, self._threads, self._of_ids = Numbering(), Numbering(), of_ids
         self.ids: Array = np.zeros(0, np.int32)
         """Of each what process and id together are in ``of_ids``: a thread may have several numbers in a recording."""
 
     def of(self, events: EventTable, kept: Kept) -> Array:
         """The thread of each event."""
         different, which = ranked(events.headers.thread)
-        first = np.empty(len(different), np.int64)
-        first[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several rows of a thread the first is written last
-        order = np.argsort(first)
-        facts = (column[first[order]].tolist() for column in (events.headers.thread, kept.pid, kept.tid))
+        first = np.sort(first_rows(which, len(different)))
+        recorded = self._recorded.of(_whole(events.headers.thread[first]), in_turn=True)
+        ids = self._of_ids.of_rows(first, kept)
+        number = self._threads.of(recorded << 32 | ids, in_turn=True)
+        if len(self._threads) > len(self.ids):
+            self.ids = (self._threads.keys() & _LOW).astype(np.int32)
         place = np.empty(len(different), np.int32)
-        place[order] = [self._numbers.setdefault(one, len(self._numbers)) for one in zip(*facts, strict=True)]
-        if len(self._numbers) > len(self.ids):
-            fresh = [self._of_ids.setdefault(one[1:], len(self._of_ids)) for one in self.known[len(self.ids) :]]
-            self.ids = np.append(self.ids, np.array(fresh, np.int32))
+        place[which[first]] = number
         return place[which]
 
-    @property
-    def known(self) -> list[tuple[int, int, int]]:
-        """Number in the recording, process and id of each."""
-        return list(self._numbers)
+    def recorded(self) -> tuple[list[int], Array]:
+        """The different numbers in the recording, in the order in which they came, and which of them each thread has."""
+        return self._recorded.keys().view(np.uint64).tolist(), self._threads.keys() >> 32
+
+    def told(self) -> tuple[Array, Array]:
+        """The process and the id of each."""
+        return self._of_ids.told(self.ids)
+
+
+def _whole(values: Array) -> Array:
+    return values.astype(np.int64, copy=False)
 
 
 class Kinds:
@@ -96,7 +126,7 @@ class ThrownRows:
 
     def __init__(self) -> None:
         self.columns = SampleColumns()
-        self.thread_ids: dict[tuple[int, int], int] = {}
+        self.thread_ids = ThreadIds()
         self.threads, self.kinds = Threads(self.thread_ids), Kinds()
         self._rows, self._is_given = SpilledRows(ROW), False
         self._before: tuple[Array, Array] | None = None
@@ -187,7 +217,7 @@ class ThrownStacks:
         rows, columns = thrown.given(), thrown.columns
         self._rows, self._count, self._info = rows, len(rows), columns.context.meaning.info
         thread, stack, type_ = thrown.kinds.told()
-        known = thrown.threads.known
+        numbers, recorded = thrown.threads.recorded()
         self._moments = moments_of(columns.stacks.table, columns.context.symbols)
         self._keys = self._keys_of(rows, len(type_))
         kind, epoch = np.divmod(self._keys, len(self._moments) + 1)
@@ -196,9 +226,7 @@ class ThrownStacks:
             if len(self._moments)
             else np.zeros(len(kind), np.int64)
         )
-        numbers = list(dict.fromkeys(number for number, _, _ in known))
-        place = {number: at for at, number in enumerate(numbers)}
-        self._thread = np.array([place[number] for number, _, _ in known], np.uint32)[thread]  # of kinds
+        self._thread = recorded.astype(np.uint32)[thread]  # of kinds
         by_thread = np.argsort(self._thread[kind], kind="stable")
         samples, _ = samples_in_order(
             time[by_thread],
