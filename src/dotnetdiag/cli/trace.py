@@ -13,7 +13,11 @@ ENTRIES = {
     "list-profiles": ("trace_collect", "list_profiles", "Show the named sets of providers."),
     "info": ("trace_files", "info", "What is in a recording: events, losses, threads, whether it is whole."),
     "events": ("trace_files", "events", "The events of a recording, as a table, JSON lines, CSV or Parquet."),
-    "report": ("trace_report", "report", "What stands out in a recording; where the time goes, what allocates, what throws …"),
+    "report": (
+        "trace_report",
+        "report",
+        "What stands out in a recording; where the time goes, what allocates, what throws …",
+    ),
     "sql": ("trace_sql", "sql", "Ask recordings in SQL: events and reports are tables."),
     "diff": ("trace_report", "diff", "What became slower from one recording to another; for CI."),
     "convert": ("trace_files", "convert", "Write a recording in another format."),
