@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -190,23 +188,6 @@ def test_results_that_are_asked_for_in_between_change_nothing(
     (once,) = fold(trace, ExceptionsFold(), rows=size)
     assert answers[-1][0].to_json() == once.to_json()
     assert all(made.to_json() == told for made, told in answers)
-
-
-def test_several_threads_may_ask_for_results_at_once() -> None:
-    events = in_order(*[one for _ in range(20) for one in (*IN_FINALLY, *IN_FILTER_8, *CAUGHT_IN_FILTER)])
-    told = exceptions(traced(*events)).to_json()
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(5):
-            asked = ExceptionsFold(seconds=seconds_of(traced(*events)))
-            for window in traced(*events).windows(asked.wants):
-                asked.feed(window)
-            with ThreadPoolExecutor(6) as pool:
-                answers = [pool.submit(lambda fed: fed.result().to_json(), asked) for _ in range(6)]
-            assert all(one.result() == told for one in answers)
-    finally:
-        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])

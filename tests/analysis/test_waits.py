@@ -10,13 +10,12 @@ from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
-from dotnetdiag.analysis.stuck import Stuck
+from dotnetdiag.analysis.stuck import STILL_MS, Stuck, with_stuck
 from dotnetdiag.analysis.waits import (
     CONTENDED,
     GOT,
     NO_CONTENTION,
     NO_OWNERS,
-    STILL_MS,
     WAITED,
     WAITS,
     contention,
@@ -133,8 +132,8 @@ def test_threads_that_wait_when_the_recording_ends(
 ) -> None:
     made = contention(traced(*events))
     found = Stuck(made, 1.0, least_ms=20.0)
-    still = Stuck(made, 1000.0, least_ms=STILL_MS)  # as long as such a recording is said to be
-    assert made.notes == ((still.text(),) if still.threads else ())
+    still = Stuck(made, 1.0, least_ms=STILL_MS)
+    assert with_stuck(made, 1.0).notes == (*made.notes, *([still.text()] if still.threads else []))
     assert (found.threads, found.in_circle) == (threads, in_circle)
     assert found.longest_ms == pytest.approx(longest_ms)
     assert (found.in_circle and "deadlock" in found.text()) == in_circle

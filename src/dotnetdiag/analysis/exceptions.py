@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -147,7 +146,6 @@ class ExceptionsFold:
         self._waiting = 0
         self._is_concluded = False
         self._losses = LossesToTell()
-        self._lock = threading.Lock()
 
     def wants(self, schema: EventSchema) -> bool:
         """Throws, catches, blocks of finally and filters; and what names the threads of the pool."""
@@ -157,10 +155,6 @@ class ExceptionsFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        with self._lock:
-            self._feed(window)
-
-    def _feed(self, window: EventTable) -> None:
         self._losses.of(window)
         self._rows.columns.look_at(window)
         found = self._thrown.events_of(window)
@@ -213,21 +207,18 @@ class ExceptionsFold:
         return names.index(OTHERS) if OTHERS in names else -1
 
     def result(self) -> ExceptionReport:
-        """The answer, of what came until now; more may come, and another be asked for, by several threads too. Raises UsageError before the first
-        window.
-        """
-        with self._lock:
-            self._conclude()
-            answer = _Answer(
-                thrown=self._rows,
-                stacks=ThrownStacks(self._rows, self._types.names),
-                types=self._types.names,
-                messages=self._messages.names,
-                methods=[_as_elsewhere(one) for one in self._methods.names],
-                losses=self._losses.told,
-                seconds=in_seconds(self._seconds),
-            )
-            return answer.report()
+        """The answer, of what came until now; more may come, and another be asked for. Raises UsageError before the first window."""
+        self._conclude()
+        answer = _Answer(
+            thrown=self._rows,
+            stacks=ThrownStacks(self._rows, self._types.names),
+            types=self._types.names,
+            messages=self._messages.names,
+            methods=[_as_elsewhere(one) for one in self._methods.names],
+            losses=self._losses.told,
+            seconds=in_seconds(self._seconds),
+        )
+        return answer.report()
 
 
 def _as_elsewhere(name: str) -> str:

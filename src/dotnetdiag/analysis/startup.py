@@ -52,7 +52,7 @@ FIRST_S = 5.0
 CORE = "System.Private.CoreLib"
 NO_START = (
     "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on: "
-    "dotnetdiag trace collect --clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose -- COMMAND"
+    "trace collect --clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose -- COMMAND"
 )
 
 

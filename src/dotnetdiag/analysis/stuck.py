@@ -10,6 +10,17 @@ from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.waits import WaitReport
 
+STILL_MS = 100.0
+"""Of a thread that waits when the recording ends: from then on it is told."""
+
+
+def with_stuck(made: WaitReport, seconds: float) -> WaitReport:
+    """With a note on those that wait still when the recording ends: how long they will is in no figure."""
+    if not made.totals.unfinished:
+        return made
+    stuck = Stuck(made, seconds, least_ms=STILL_MS)
+    return made.with_notes((*made.notes, stuck.text())) if stuck.threads else made
+
 
 class Stuck:
     """Threads that wait for a lock when the recording ends, for ``least_ms`` and more: those whose last contention has no end. None in a recording

@@ -63,10 +63,6 @@ class WaitTotals:
     waits_ms: Mapping[str, float]
 
 
-STILL_MS = 100.0
-"""Of a thread that waits when the recording ends: from then on it is told."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class WaitReport(Report):
     """``waits``: a row for each, in the order of their begins. ``by_method``, ``by_lock`` and ``by_owner`` (who waited for whom): those that took
@@ -84,14 +80,9 @@ class WaitReport(Report):
 
 
 def contention(trace: Trace) -> WaitReport:
-    """Every time that a thread of a recording wanted a lock which another had. A note tells of those that wait still when it ends: how long they will
-    is in no figure.
-    """
-    from dotnetdiag.analysis.stuck import Stuck
-
+    """Every time that a thread of a recording wanted a lock which another had."""
     (made,) = fold(trace, ContentionFold())
-    stuck = Stuck(made, trace.duration.total_seconds(), least_ms=STILL_MS) if made.totals.unfinished else None
-    return made if stuck is None or not stuck.threads else made.with_notes((*made.notes, stuck.text()))
+    return made
 
 
 def waits(trace: Trace) -> WaitReport:

@@ -184,10 +184,11 @@ def contention(source: PathText | Trace) -> WaitReport:
 
     It needs the keyword contention (``--clrevents contention``). Raises InputError and FormatError for a path, as ``open``.
     """
+    from dotnetdiag.analysis.stuck import with_stuck
     from dotnetdiag.analysis.waits import contention as ask
 
     with opened(source) as trace:
-        return ask(trace)
+        return with_stuck(ask(trace), trace.duration.total_seconds())
 
 
 def waits(source: PathText | Trace) -> WaitReport:
