@@ -65,10 +65,10 @@ class _Plan:
 
     def quicken(self) -> None:
         """There are many of the class."""
-        made = self.standard().__init__  # type: ignore[misc]
+        made = self.standard().__init__  # type: ignore[misc]  # of no instance, and of just this class
         if self.cls.__dict__.get("__init__") is self.initialiser:
             self.initialiser = made
-            self.cls.__init__ = made  # type: ignore[misc]
+            self.cls.__init__ = made  # type: ignore[misc]  # likewise
 
     def standard(self) -> type:
         """A class of the standard library with the same fields, and nothing else."""
@@ -98,7 +98,7 @@ class _Later:
             value: Any = self.plan.standard().__dict__[self.name]
             setattr(self.plan.cls, self.name, value)
             return value
-        if owner.__init__ is not self.plan.initialiser:  # type: ignore[misc]
+        if owner.__init__ is not self.plan.initialiser:  # type: ignore[misc]  # likewise
             raise AttributeError(self.name)  # it has an __init__ of its own, which tells
         from inspect import signature
 

@@ -82,10 +82,16 @@ def combined(codes: Sequence[Array], rows: int) -> tuple[Array, Array]:
     for column in codes:
         numbers = ranked(column)[1]
         which = ranked(which * (int(numbers.max(initial=0)) + 1) + numbers)[1]
-    begins = np.empty(int(which.max(initial=-1)) + 1, np.int64)
-    begins[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several rows of a kind the first is written last
+    begins = first_of_each(which, int(which.max(initial=-1)) + 1)
     order, rank = _by_first(begins)
     return begins[order], rank[which]
+
+
+def first_of_each(which: Array, count: int) -> Array:
+    """The first row of each of so many values, of which rows have ``which``."""
+    first = np.empty(count, np.int64)
+    first[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several rows of a value the first is written last
+    return first
 
 
 def numbered(values: list[V]) -> tuple[list[V], Array]:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.distinct import first_of_each
 from dotnetdiag.trace.distinct import ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -33,7 +34,7 @@ class Numbering:
             fresh = np.flatnonzero(is_new)
             numbers = len(self) + np.arange(len(fresh))
             if in_turn:
-                numbers[np.argsort(first_rows(which, len(distinct))[fresh])] = numbers.copy()
+                numbers[np.argsort(first_of_each(which, len(distinct))[fresh])] = numbers.copy()
             self._numbers = np.insert(self._numbers, place[fresh], numbers)
             self._sorted = np.insert(self._sorted, place[fresh], distinct[fresh])
             place = np.searchsorted(self._sorted, distinct)
@@ -45,13 +46,6 @@ class Numbering:
         made = np.empty(len(self), np.int64)
         made[self._numbers] = self._sorted
         return made
-
-
-def first_rows(which: Array, count: int) -> Array:
-    """The first row of each of so many values, of which rows have ``which``."""
-    first = np.empty(count, np.int64)
-    first[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several rows the first is written last
-    return first
 
 
 class RunningGroups:

@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import replace
+from dotnetdiag.analysis.distinct import first_of_each
 from dotnetdiag.analysis.exception_ends import Ends
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.profile import ProfileThread
 from dotnetdiag.analysis.rows import SampleColumns, profile_of, samples_in_order
-from dotnetdiag.analysis.running_groups import Numbering, first_rows
+from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import own_frames
@@ -51,7 +52,7 @@ class ThreadIds:
     def of(self, events: EventTable, kept: Kept) -> Array:
         """Of each event its number."""
         different, which = ranked(events.headers.thread)
-        return self.of_rows(first_rows(which, len(different)), kept)[which]
+        return self.of_rows(first_of_each(which, len(different)), kept)[which]
 
     def of_rows(self, rows: Array, kept: Kept) -> Array:
         """Of some events."""
@@ -77,7 +78,7 @@ class Threads:
     def of(self, events: EventTable, kept: Kept) -> Array:
         """The thread of each event."""
         different, which = ranked(events.headers.thread)
-        first = np.sort(first_rows(which, len(different)))
+        first = np.sort(first_of_each(which, len(different)))
         recorded = self._recorded.of(_whole(events.headers.thread[first]), in_turn=True)
         ids = self._of_ids.of_rows(first, kept)
         number = self._threads.of(recorded << 32 | ids, in_turn=True)

@@ -274,7 +274,7 @@ class Narrow(Scalar):
         return self._narrow.astype(self._type)
 
     @property
-    def valid(self) -> Mask | None:  # type: ignore[override]
+    def valid(self) -> Mask | None:  # type: ignore[override]  # likewise
         """Whether there is one."""
         return None if self._known is None else np.ascontiguousarray(self._known)
 
