@@ -81,6 +81,24 @@ def test_the_socket_goes_with_the_process_and_nothing_is_printed(folder: Path, b
     assert list(folder.iterdir()) == []
 
 
+def test_nothing_begins_while_the_loop_of_an_asyncio_server_ends(folder: Path) -> None:
+    """Looking after its interval did, in what a cancelled connection leaves behind: asyncio said that a task was destroyed."""
+    body = """
+import asyncio
+async def main():
+    server = AsyncDiagnosticServer(ProcessCommands())
+    await server.listen(sys.argv[1])
+    say('ready')
+    while not server.status.connections:
+        await asyncio.sleep(0.01)
+    say('met')
+asyncio.run(main())
+"""
+    with program(folder, body) as process, dial(folder / "s"):
+        assert end(process, None) == (0, "met\n", "")
+    assert list(folder.iterdir()) == []
+
+
 def test_sigterm_removes_the_socket_and_kills_as_before(folder: Path) -> None:
     with program(folder, BODIES["sleeps"]) as process:
         process.terminate()

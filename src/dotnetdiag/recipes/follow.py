@@ -228,8 +228,10 @@ class _Run:
             if self._errors:
                 raise self._errors[0]
             if time.monotonic() >= ends:
+                self._tell_stopping()
                 self._stop.stop()
-            elif is_over():
+                return
+            if is_over():
                 if not self._join(EXIT_WAIT_S):
                     self._stop.stop()
                 return
@@ -237,15 +239,20 @@ class _Run:
 
     def end(self) -> None:
         """What is recorded still comes to its end; who has not answered yet is left."""
-        if self._stop.is_stopping and not self._is_told and not self._join(0):
-            self._is_told = True
-            self._observer.stopping()
+        if self._stop.is_stopping:
+            self._tell_stopping()
         ends = time.monotonic() + PARTING_S  # for those that have not begun: they may answer nothing
         while not self._join(LOOK_S):
             self._stop.check()
             if time.monotonic() >= ends and not self._began:
                 break
         self._stop.check()
+
+    def _tell_stopping(self) -> None:
+        """Once, and every time, however short the end takes."""
+        if self.has_met_anybody and not self._is_told:
+            self._is_told = True
+            self._observer.stopping()
 
     @property
     def has_met_anybody(self) -> bool:

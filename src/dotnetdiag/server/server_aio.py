@@ -88,6 +88,10 @@ class AsyncDiagnosticServer(Serving):
         await self.aclose()
 
     def _spawn(self, steps: Steps[None], deadline: Deadline) -> None:
+        ending = asyncio.current_task()
+        if ending in self._tasks and ending.cancelling():  # its loop ends: nobody would wait for what begins now
+            steps.close()
+            raise TransportError("the event loop of this server ends")
         task = asyncio.get_running_loop().create_task(self._drive(steps, deadline))
         self._tasks.add(task)
         task.add_done_callback(self._ended)
