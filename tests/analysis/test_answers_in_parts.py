@@ -121,5 +121,5 @@ def test_a_fold_is_gone_before_the_next_is_asked() -> None:
         return made
 
     trace = Trace(data_of(recordings()[0]))
-    made = fold(trace, counting(), counting(), counting(), brief=tuple)
-    assert made == ((True, True, True), (False, True, True), (False, False, True))
+    made = fold(trace, counting(), counting(), counting())
+    assert made == ([True, True, True], [False, True, True], [False, False, True])

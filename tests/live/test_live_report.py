@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.live.runtimes import REQUIRED, workload
+from tests.live.runtimes import REQUIRED, command, workload
 
 import dotnetdiag as dd
 from dotnetdiag.recipes.live_report import KINDS
@@ -98,6 +99,41 @@ def test_a_process_in_which_nothing_happens_has_an_empty_answer(kind: str) -> No
     assert made.notes[0].startswith("no ")
 
 
+@pytest.mark.parametrize("runtime", ["8", "10"])
+def test_what_stands_out_in_a_process_that_runs(runtime: str) -> None:
+    made = ask(runtime, "gc", "advice", "gen0=30", "gen1=0", "gen2=30")
+    (row,) = [row for row in made.findings.to_pylist() if row["question"] == "gc"]
+    assert "60 of 60 collections" in row["text"]
+    assert "are induced" in row["text"]
+    assert made.lacking["exceptions"] == "no exceptions: none was thrown"
+
+
+def test_nothing_stands_out_in_a_process_that_idles() -> None:
+    with workload("10", "gc", "wait=stdin", "linger=stdin") as target:
+        made = dd.ask(target.pid, "advice", duration=1)
+        target.say()
+        target.say()
+    assert len(made.findings) == 0
+    assert not any("record" in note for note in made.notes)
+
+
+def test_a_start_that_is_watched() -> None:
+    words, environment = command("10", "gc", "gen0=1")
+    watch = ["trace", "watch", "--report", "startup", "--duration", "30s", "--json", "--", *words]
+    done = subprocess.run(
+        [sys.executable, "-m", "dotnetdiag", *watch],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    made = json.loads(done.stdout)
+    assert [row["phase"] for row in made["phases"]][:2] == ["before the runtime", "the runtime starts"]
+    assert made["totals"]["program"] == "workload"
+    assert made["notes"] == []
+
+
 def watching(words: list[str]) -> subprocess.Popen[str]:
     """The verb, once it watches."""
     watch = subprocess.Popen(
@@ -154,7 +190,7 @@ def test_a_watch_prints_the_table_of_its_report(form: str) -> None:
 
 def test_a_question_that_there_is_not_is_refused() -> None:
     with pytest.raises(
-        dd.UnknownName, match=r"no question 'gcs' to a process that runs; there are allocations, .*waits; near: gc"
+        dd.UnknownName, match=r"no question 'gcs' to a process that runs; there are advice, .*waits; near: gc"
     ):
         dd.ask(1, "gcs", duration=1)
     assert set(KINDS) <= set(dir(dd))

@@ -6,8 +6,8 @@ costs less than :data:`LEAST` is not told, nor what a program that is well does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,19 +15,21 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
-from dotnetdiag.analysis.fold import fold, seconds_of
+from dotnetdiag.analysis.fold import Fold, LossesToTell, fold, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import JitFold, JitReport
 from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
-from dotnetdiag.analysis.native import NO_SAMPLER, is_of_native, native_of
+from dotnetdiag.analysis.native import NO_SAMPLER, native_of
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport
+from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 LEAST = 1.0
@@ -83,6 +85,15 @@ class AdviceReport:
         """What the recording lacks that was looked at."""
         return self.findings.losses
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why there is nothing of what is ``lacking``."""
+        return tuple(dict.fromkeys(self.lacking.values()))
+
+    def saying(self, texts: Mapping[str, str]) -> Self:
+        """The same with other words in the place of some notes."""
+        return replace(self, lacking={name: texts.get(note, note) for name, note in self.lacking.items()})
+
     def document(self) -> dict[str, Any]:
         """As :meth:`to_json`, with tables in the place of their rows."""
         return {
@@ -117,34 +128,48 @@ class Answers:
 
 def advice(trace: Trace) -> AdviceReport:
     """What stands out in a recording."""
-    gc, allocations, exceptions, contention, threadpool, requests, jit, logs, cpu = fold(
-        trace,
-        GcFold(seconds=seconds_of(trace)),
-        AllocationsFold(seconds=seconds_of(trace)),
-        ExceptionsFold(),
-        ContentionFold(),
-        ThreadPoolFold(seconds=seconds_of(trace)),
-        RequestsFold(),
-        JitFold(is_native=native_of(trace)),
-        LogsFold(rows=False),
-        CpuFold(),
-        brief=_brief,
-    )
-    answers = Answers(
-        gc=gc,
-        allocations=allocations,
-        exceptions=exceptions,
-        contention=contention,
-        threadpool=threadpool,
-        requests=requests,
-        jit=jit,
-        logs=logs,
-        cpu=cpu,
-        losses=trace.raw.losses,
-        seconds=trace.duration.total_seconds(),
-        is_native=is_of_native(trace),
-    )
-    return advice_of(answers)
+    (made,) = fold(trace, AdviceFold(seconds=seconds_of(trace), is_native=native_of(trace)))
+    return made
+
+
+class AdviceFold:
+    """What :func:`advice` asks, window by window. ``seconds``: how long was recorded; ``is_native``: whether it is of NativeAOT; both are asked in
+    the end.
+    """
+
+    def __init__(self, *, seconds: Callable[[], float], is_native: Callable[[], bool] = lambda: False) -> None:
+        self._seconds, self._is_native = seconds, is_native
+        self._folds: dict[str, Fold[Any]] = {
+            "gc": GcFold(seconds=seconds),
+            "allocations": AllocationsFold(seconds=seconds),
+            "exceptions": ExceptionsFold(),
+            "contention": ContentionFold(),
+            "threadpool": ThreadPoolFold(seconds=seconds),
+            "requests": RequestsFold(),
+            "jit": JitFold(is_native=is_native),
+            "logs": LogsFold(rows=False),
+            "cpu": CpuFold(),
+        }
+        self._losses = LossesToTell()
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Whatever one of the questions does."""
+        return any(one.wants(schema) for one in self._folds.values())
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        self._losses.of(window)
+        for one in self._folds.values():
+            one.feed(window)
+
+    def result(self) -> AdviceReport:
+        """The answer, once."""
+        names, folds = tuple(self._folds), list(self._folds.values())
+        self._folds = {}
+        made = dict(zip(names, map(_brief, results_of(folds)), strict=True))
+        return advice_of(
+            Answers(**made, losses=self._losses.told, seconds=self._seconds(), is_native=self._is_native())
+        )
 
 
 def _brief(answer: Any) -> Any:

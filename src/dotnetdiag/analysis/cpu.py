@@ -36,6 +36,8 @@ _THREAD_SAMPLE = 0
 _MANAGED = 2
 _ALLOCATIONS = frozenset({10, 20, 32})
 """Ids of allocation ticks and of sampled object allocations, high and low."""
+_NO_SAMPLES = f"the trace has no CPU samples (events of {SAMPLER})"
+NO_SAMPLES = f"{_NO_SAMPLES}: record with --profile dotnet-sampled-thread-time"
 _DEFAULT_PERIOD_NS = 1_000_000
 _FOREVER_NS = 1 << 62
 _FROM_KERNEL = 0x80
@@ -198,11 +200,7 @@ class CpuFold:
     def _of_sampler(self, samples: SampleRows) -> StackProfile:
         notes = self._notes
         if not self._has_samples:
-            why = f"the trace has no CPU samples (events of {SAMPLER})"
-            if self._marks is Marks.NONE:
-                notes = (f"{why}: record with --profile dotnet-sampled-thread-time",)
-            else:
-                notes = (*notes, why)
+            notes = (NO_SAMPLES,) if self._marks is Marks.NONE else (*notes, _NO_SAMPLES)
         time = self._columns.context.meaning.info.elapsed_ns(samples.time)
         length = np.zeros(len(time), np.int64)
         np.subtract(time[1:], time[:-1], out=length[:-1])

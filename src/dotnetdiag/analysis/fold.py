@@ -7,7 +7,7 @@ A fold keeps what it needs of a window, and not the window. Several share one pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -66,10 +66,6 @@ class Fold(Protocol[R]):
         """The answer, to be asked for once: what was kept goes into it. Raises UsageError before the first window."""
 
 
-def _whole(answer: Any) -> Any:
-    return answer
-
-
 @overload
 def fold(trace: Trace, one: Fold[A], /, *, rows: int = ...) -> tuple[A]: ...
 @overload
@@ -77,12 +73,10 @@ def fold(trace: Trace, one: Fold[A], two: Fold[B], /) -> tuple[A, B]: ...
 @overload
 def fold(trace: Trace, one: Fold[A], two: Fold[B], three: Fold[C], /) -> tuple[A, B, C]: ...
 @overload
-def fold(trace: Trace, /, *folds: Fold[Any], rows: int = ..., brief: Callable[[Any], Any] = ...) -> tuple[Any, ...]: ...
-def fold(
-    trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS, brief: Callable[[Any], Any] = _whole
-) -> tuple[Any, ...]:
-    """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows``. ``brief`` says what of
-    each is wanted, before the next is made: the peak of several is that of the largest. Raises what the folds raise.
+def fold(trace: Trace, /, *folds: Fold[Any], rows: int = ...) -> tuple[Any, ...]: ...
+def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS) -> tuple[Any, ...]:
+    """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows``. Raises what the folds
+    raise.
     """
     activities = any(getattr(one, "needs_activities", True) for one in folds)
     windows = windows_as_met(
@@ -92,12 +86,18 @@ def fold(
         for one in folds:
             one.feed(window)
         del window  # while the next is made
-    made, waiting = list[Any](), list(folds)
+    waiting = list(folds)
     folds = ()  # what a fold keeps goes with it, where the caller has no use for it either
-    while waiting:
-        made.append(brief(waiting.pop(0).result()))
+    return tuple(results_of(waiting))
+
+
+def results_of(folds: list[Fold[Any]]) -> Iterator[Any]:
+    """Their results one after another. They are taken off the list, and what each has kept is given back before the next is asked: the peak of
+    several is that of the largest.
+    """
+    while folds:
+        yield folds.pop(0).result()
         give_back_freed()
-    return tuple(made)
 
 
 class LossesToTell:

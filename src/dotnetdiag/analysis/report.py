@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from dotnetdiag._dataclasses import dataclass, field_names, replace
@@ -28,6 +29,10 @@ class Report:
     def losses(self) -> Losses:
         """What the recording lacks that was asked: events that were lost, a part that could not be read."""
         return self.rows.losses
+
+    def saying(self, texts: Mapping[str, str]) -> Self:
+        """The same with other words in the place of some notes."""
+        return self.with_notes(tuple(texts.get(note, note) for note in self.notes))
 
     def with_notes(self, notes: tuple[str, ...]) -> Self:
         """The same with other notes, in its tables too."""

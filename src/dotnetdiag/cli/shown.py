@@ -15,12 +15,13 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "loader": ("shown_loader", ()),
     "logs": ("shown_logs", ()),
     "requests": ("shown_requests", ()),
+    "startup": ("shown_startup", ()),
     "tasks": ("shown_tasks", ()),
     "threadpool": ("shown_thread_pool", ()),
     "threads": ("shown_threads", ()),
     "waits": ("shown_waits", ("wait",)),
 }
-OTHERS = frozenset({"topN", "advice", "startup", "all", "spans"})
+OTHERS = frozenset({"topN", "advice", "all", "spans"})
 """Kinds of report with more to say than so many rows."""
 
 

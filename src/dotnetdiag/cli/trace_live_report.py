@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.cli import shown
+from dotnetdiag.cli import shown, shown_advice
 from dotnetdiag.cli.options import say_held
 from dotnetdiag.cli.output import TABLE, refuse_terminal
 from dotnetdiag.cli.output import show as print_answer
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.watching import WatchOptions
 
 ROWS = 10
+ADVICE = "advice"
+"""The report without a question, which names others."""
+KINDS = (ADVICE, *shown.KINDS)
 
 
 def refuse_others(options: WatchOptions, *, top: int | None) -> None:
@@ -48,7 +51,7 @@ def show(kind: str, made: Any, form: str) -> None:
     print_answer(
         form,
         lambda: made.rows,
-        people=lambda: shown.show(kind, made, ROWS),
+        people=lambda: shown_advice.show(made, None) if kind == ADVICE else shown.show(kind, made, ROWS),
         document=made.document,
         digits=3,
     )

@@ -20,10 +20,9 @@ from dotnetdiag.cli.options import provider_options, say_held
 from dotnetdiag.cli.output import CHOICES, TABLE
 from dotnetdiag.cli.recording import misspelled_providers
 from dotnetdiag.cli.render import echo, stdout_bytes
-from dotnetdiag.cli.shown import KINDS
 from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
-from dotnetdiag.cli.trace_live_report import check_form, refuse_others, show, started
+from dotnetdiag.cli.trace_live_report import KINDS, check_form, refuse_others, show, started
 from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -137,6 +136,8 @@ def watch(
     dotnetdiag trace watch -p 1234 --top --profile gc-verbose --event GC/AllocationTick
     dotnetdiag trace watch -p 1234 --report gc --duration 30s
     dotnetdiag trace watch -n MyApp --report exceptions --duration 1m --json | jq .by_type
+    dotnetdiag trace watch -n MyApp --report advice --duration 1m
+    dotnetdiag trace watch --report startup --duration 5s -- dotnet MyApp.dll
     """
     from dotnetdiag.recipes.outcome import EXIT_WAIT_S, exit_of
     from dotnetdiag.recipes.watching import LiveEvents, WatchOptions

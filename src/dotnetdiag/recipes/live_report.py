@@ -51,6 +51,7 @@ _WEB = (
 class LiveKind:
     """A question: its fold, by module and name, the providers that it needs, as texts, and whether it wants to know how long was recorded.
     ``instead``: what is said in the place of a note of the module, by the name of that, which tells what to record: it is asked for here.
+    ``parts``: the questions that it is made of, whose notes it has too.
     """
 
     module: str
@@ -58,6 +59,7 @@ class LiveKind:
     providers: str
     is_timed: bool = False
     instead: Mapping[str, str]
+    parts: tuple[LiveKind, ...] = ()
 
     def asked(self, seconds: Callable[[], float]) -> Any:
         """The fold."""
@@ -66,9 +68,12 @@ class LiveKind:
 
     def noted(self, made: Any) -> Any:
         """An answer, of a session with all of ``providers``, with what is to be said in the place of its notes."""
-        module = import_module(f"dotnetdiag.analysis.{self.module}")
-        texts = {getattr(module, name): text for name, text in self.instead.items()}
-        return made.with_notes(tuple(texts.get(note, note) for note in made.notes))
+        texts = {
+            getattr(import_module(f"dotnetdiag.analysis.{one.module}"), name): text
+            for one in (self, *self.parts)
+            for name, text in one.instead.items()
+        }
+        return made.saying(texts)
 
 
 def _kind(module: str, fold: str, *providers: str, is_timed: bool = False, **instead: str) -> LiveKind:
@@ -77,7 +82,7 @@ def _kind(module: str, fold: str, *providers: str, is_timed: bool = False, **ins
     )
 
 
-KINDS: Mapping[str, LiveKind] = {
+_ALONE: Mapping[str, LiveKind] = {
     "allocations": _kind(
         "allocations",
         "AllocationsFold",
@@ -126,6 +131,14 @@ KINDS: Mapping[str, LiveKind] = {
         NO_EVENTS="no requests: there were none",
         NO_ACTIVITIES="no activity ids: what is within what is not known, nor what a request spent",
     ),
+    "startup": _kind(
+        "startup",
+        "StartupFold",
+        f"{CLR_PROVIDER}:0x1000008015:5",
+        SAMPLER,
+        is_timed=True,
+        NO_START="no start: the program ran already, and what it began with is over; give the COMMAND that starts it",
+    ),
     "tasks": _kind("tasks", "TasksFold", f"{_TPL}:0xb:5", NO_EVENTS="no tasks: none was awaited"),
     "threadpool": _kind(
         "thread_pool",
@@ -150,6 +163,23 @@ KINDS: Mapping[str, LiveKind] = {
         f"{CLR_PROVIDER}:0x40000004000:5",
         NO_WAITS="no waits: nothing waited, or the runtime does not tell (.NET 9 and later do)",
     ),
+}
+"""Those that have providers of their own."""
+_PARTS = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit", "logs")
+_ADVISED = (
+    *(_ALONE[name] for name in _PARTS),
+    _kind("cpu", "CpuFold", SAMPLER, NO_SAMPLES="no samples: the runtime takes none"),
+)
+KINDS: Mapping[str, LiveKind] = {
+    "advice": LiveKind(
+        module="advice",
+        fold="AdviceFold",
+        providers=",".join(dict.fromkeys(text for one in _ADVISED for text in one.providers.split(","))),
+        is_timed=True,
+        instead={},
+        parts=_ADVISED,
+    ),
+    **_ALONE,
 }
 """By the name of the report."""
 

@@ -380,9 +380,9 @@ def ask(
     """What a runtime answers in the next ``duration`` (seconds, or ``"30s"``), without a file: ``dd.ask("MyApp", "gc", duration="30s").totals``.
     Returns what the function of that name gives for a recording.
 
-    ``kind``: ``allocations``, ``contention``, ``exceptions``, ``gc``, ``jit``, ``loader``, ``logs``, ``requests``, ``tasks``, ``threadpool``,
-    ``threads``, ``waits``. The session has the providers that this needs, or ``providers``. Raises UnknownName for another kind, GrammarError for
-    a provider text, and what ``Client.trace`` raises.
+    ``kind``: ``advice``, ``allocations``, ``contention``, ``exceptions``, ``gc``, ``jit``, ``loader``, ``logs``, ``requests``, ``startup``,
+    ``tasks``, ``threadpool``, ``threads``, ``waits``. The session has the providers that this needs, or ``providers``. Raises UnknownName for
+    another kind, GrammarError for a provider text, and what ``Client.trace`` raises.
     """
     from dotnetdiag.recipes.live_report import start_report
     from dotnetdiag.recipes.target import connected

@@ -1,0 +1,47 @@
+"""What ``trace report`` shows to people who ask nothing in particular: what stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dotnetdiag.cli.render import echo
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.advice import AdviceReport
+
+SAMPLED = "topN"
+"""The kind of report that is made of samples."""
+
+
+def show(made: AdviceReport, more: str | None) -> None:
+    """Print it for people. ``more`` is the command that takes a kind of report; None: of a process that is asked itself."""
+    from dotnetdiag.analysis.advice import NOTHING
+    from dotnetdiag.analysis.native import NEVER
+
+    rows = made.findings.to_pylist()
+    if not rows:
+        echo(f"{NOTHING} in {made.seconds:,.1f} s" + (" of what is left of it" if str(made.losses) else ""))
+    for number, row in enumerate(rows, 1):
+        question = row["question"]
+        echo(f"{number}. {row['text']}")
+        echo(f"   more: {_asked_again(question) if more is None else f'{more} {question}'}")
+    never = {kind: why for kind, why in made.lacking.items() if why in NEVER}
+    others = [name for name in made.lacking if name not in never]
+    if made.lacking:
+        echo()
+    if others:
+        echo(_told(others) + ("" if more is None else f" ({more} KIND says what to record)"))
+    for name, why in never.items():
+        echo(f"no {name}: {why}")
+
+
+def _asked_again(question: str) -> str:
+    return "the same with --top" if question == SAMPLED else f"the same with --report {question}"
+
+
+def _told(kinds: Sequence[str]) -> str:
+    """What there is nothing of."""
+    events = [name for name in kinds if name != SAMPLED]
+    parts = [f"no events of: {', '.join(events)}"] if events else []
+    return "; ".join([*parts, *([f"no samples of where the time goes: {SAMPLED}"] if SAMPLED in kinds else [])])
