@@ -18,8 +18,9 @@ from tests.nettrace.recordings import data_of
 from dotnetdiag.errors import MissingDependency, UnknownName, UsageError
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import Heap, kernels, read_gcdump
-from dotnetdiag.heap.difference import DIAGNOSTICS, growing_types, no_growing_types, numbers_by_type
+from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
 from dotnetdiag.heap.graph import Graph
+from dotnetdiag.heap.holders import DIAGNOSTICS
 from dotnetdiag.heap.paths import meant_types
 
 RECORDING = "heap-10.nettrace"
@@ -325,6 +326,9 @@ def test_what_the_diagnostics_leave_is_told() -> None:
 
     assert with_metadata(10).diff(with_metadata(200)).diagnostics_bytes == 190
     assert a_cache(3).diff(a_cache(9)).diagnostics_bytes == 0
+    (text,) = with_metadata(200).advice.values("advice")
+    assert text.endswith("leaves: no leak")
+    assert a_cache(1000).advice.values("advice")[0].endswith("it is a leak")
 
 
 # advice ---------------------------------------------------------------------------------------------------------------

@@ -90,6 +90,7 @@ def test_what_is_collected_is_all_there_and_the_reference_reads_it_back(
             assert done.returncode == 0, done.stderr
             assert "stands still" in done.stderr
             assert "stood still for" in done.stderr
+            assert "The heap is complete: " in done.stderr
             heap = dd.heap(path)
             assert_counts(heap, target)
             assert not any("UNKNOWN" in row["type"] for row in heap.types)

@@ -125,9 +125,15 @@ def _find(file: Path | None, target: Target | None, timeout: float | str | None,
 
 
 def say_pause(done: CollectedHeap) -> None:
-    """How long the program stood still, and how else it went."""
+    """How long the program stood still, how else it went, and whether all is there; what is not, is told of every heap."""
     if done.pause_ms is not None:
         echo(f"The process stood still for {done.pause_ms:,.1f} ms{walks_text(done)}.", err=True)
+    heap = done.heap
+    if heap.completeness.complete:
+        echo(
+            f"The heap is complete: {heap.objects:,} objects, the {heap.edges:,} references lead to what is there, no event was lost.",
+            err=True,
+        )
     for note in done.notes:
         echo(note, err=True)
 

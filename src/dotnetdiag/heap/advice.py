@@ -14,7 +14,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.heap.holders import STATIC
+from dotnetdiag.heap.holders import DIAGNOSTICS, STATIC
 from dotnetdiag.heap.kernels import retained_by_type, sums
 from dotnetdiag.table import Table
 
@@ -31,6 +31,7 @@ WASTE_SHARE, WASTE_BYTES = 0.005, 64 << 10
 MANY_HANDLERS, MANY_TIMERS = 100, 100
 UNREACHED_SHARE = 0.1
 """Of all bytes: what no root reaches at least to be told of."""
+_OF_DIAGNOSTICS = "descriptions of the runtime's own events, which the first session of diagnostics leaves: no leak"
 _TIMER = "System.Threading.TimerQueueTimer"
 _HANDLER = re.compile(r"EventHandler(<|$)|^System\.(Action|Func)(<|$)|(Callback|Handler|Delegate)(<|$)")
 _LISTS = "System.Object[]"
@@ -110,11 +111,12 @@ def _statics(graph: Graph) -> Iterator[_Advice]:
         size = int(retained[row])
         if size < STATIC_SHARE * graph.bytes:
             return
-        name = names[int(graph.node_type[nodes[row]])][len(STATIC) : -1]
+        holder = names[int(graph.node_type[nodes[row]])]
+        name = holder[len(STATIC) : -1]
+        means = _OF_DIAGNOSTICS if holder == DIAGNOSTICS else "if it only grows, it is a leak"
         yield _Advice(
             "static", name, len(held[row]), size,
-            f"what the static variable {name} refers to keeps {size:,} bytes alive, {_share(size, graph)} of the heap: "
-            "if it only grows, it is a leak",
+            f"what the static variable {name} refers to keeps {size:,} bytes alive, {_share(size, graph)} of the heap: {means}",
         )  # fmt: skip
 
 

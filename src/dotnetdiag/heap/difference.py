@@ -14,7 +14,7 @@ from dotnetdiag.events import ListOf, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.heap.facts import Completeness
-from dotnetdiag.heap.holders import ROOTS, STATICS
+from dotnetdiag.heap.holders import DIAGNOSTICS, ROOTS, STATICS
 from dotnetdiag.heap.kernels import retained_by_type, sums
 from dotnetdiag.heap.paths import BETWEEN, MOST_STEPS
 from dotnetdiag.heap.tree import Branches
@@ -27,8 +27,6 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 _Key: TypeAlias = "tuple[str | None, ...]"
 _Numbers: TypeAlias = "dict[_Key, tuple[int, int, int]]"
 
-DIAGNOSTICS = "[static var System.Diagnostics.Tracing.NativeRuntimeEventSource.Log]"
-"""What holds most of what the first session of events leaves in a process: 0.2 MB of descriptions (8.0 to 10.0)."""
 DEPTH = 6
 """Steps of a way of dominators that are compared."""
 

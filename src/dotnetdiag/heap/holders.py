@@ -11,6 +11,8 @@ OTHER_HANDLES, DEPENDENT = "[other Handles]", "[Dependent Handles]"
 
 STATIC = "[static var "
 """How the name of a static variable's node begins."""
+DIAGNOSTICS = f"{STATIC}System.Diagnostics.Tracing.NativeRuntimeEventSource.Log]"
+"""What holds most of what the first session of events leaves in a process: 0.2 MB of descriptions (8.0 to 10.0)."""
 
 KIND_OF_NAME = {
     LOCALS: "stack",
