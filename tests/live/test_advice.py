@@ -17,6 +17,7 @@ PROVIDERS = (
     f"{RUNTIME},Microsoft-DotNETCore-SampleProfiler:0:4,System.Diagnostics.Eventing.FrameworkEventSource:0x2:5,"
     "System.Threading.Tasks.TplEventSource:0xCB:4"
 )
+TRIES = 10
 CASES = {
     "gc": (["gen0=20", "gen1=10", "gen2=10"], "gc", ["40 of 40 collections are induced"], "Workload.Collections.Run"),
     "contention": (["rounds=40"], "contention", ["for locks"], "Workload.Contention.Enter"),
@@ -30,8 +31,13 @@ CASES = {
 def test_what_is_wrong_is_found_and_named(mode: str, runtime: str, tmp_path: Path) -> None:
     words, question, texts, method = CASES[mode]
     path = tmp_path / "wrong.nettrace"
-    record(runtime, path, PROVIDERS, mode, *words)
-    found = {row["question"]: row["text"] for row in dd.advice(path).findings.to_pylist()}
+    found: dict[str, str] = {}
+    tries = TRIES if mode == "contention" else 1  # on a busy machine a thread comes when the lock is free again
+    for _ in range(tries):
+        record(runtime, path, PROVIDERS, mode, *words)
+        found = {row["question"]: row["text"] for row in dd.advice(path).findings.to_pylist()}
+        if question in found:
+            break
     assert question in found, found
     assert all(text in found[question] for text in texts), found
     # NativeAOT tells no names of its methods

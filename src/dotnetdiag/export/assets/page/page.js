@@ -393,7 +393,11 @@
       .setColorMapper((d) => colour(d.data));
     d3.select(byId(id)).datum(top).call(chart);
     shown[id] = new Map();
-    // boxes and labels are there at once: the library would let them grow, for as long as it likes
+    // boxes and labels are there at once: the library would let them grow, for as long as it likes, and in the end make narrow ones too narrow again
+    for (const one of document.querySelectorAll(`#${id} svg *`)) {
+      for (const change of Object.values(one.__transition || {})) change.timer.stop();
+      delete one.__transition;
+    }
     for (const box of document.querySelectorAll(`#${id} g.frame`)) {
       const d = d3.select(box).datum();
       const wide = Math.max(box.getAttribute("width"), d.data.boxes ? 1 : 0);
