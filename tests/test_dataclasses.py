@@ -266,17 +266,18 @@ def test_matches_by_position() -> None:
             assert a == 3
 
 
-def test_reports_load_neither_the_standard_librarys_nor_what_numpy_uses_seldom() -> None:
+@pytest.mark.parametrize("words", [["gc"], ["gc", "--json"], ["jit", "--json"]], ids=" ".join)
+def test_reports_load_neither_the_standard_librarys_nor_what_numpy_uses_seldom(words: list[str]) -> None:
     """The most of a short report was once the loading of modules."""
     trace = recording("gccollect-10.nettrace")
     code = (
-        "import sys; sys.argv = ['dotnetdiag', 'trace', 'report', sys.argv[1], 'gc']\n"
+        "import sys; sys.argv = ['dotnetdiag', 'trace', 'report', *sys.argv[1:]]\n"
         "from dotnetdiag.cli import main as one\n"
         "one._leave = lambda code: print('LOADED', code, *sorted(sys.modules))\n"
         "one.main()"
     )
     run = subprocess.run(
-        [sys.executable, "-c", code, str(trace)], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", code, str(trace), *words], capture_output=True, text=True, timeout=120, check=True
     )
     _, code_, *loaded = next(line for line in run.stdout.splitlines() if line.startswith("LOADED")).split()
     assert code_ == "0"
@@ -344,3 +345,25 @@ def test_defaults_that_do_something_are_the_standard_librarys() -> None:
         a: int = Number()  # type: ignore[assignment]
 
     assert Held().a == 5
+
+
+def test_as_dict_is_that_of_the_standard_library() -> None:
+    @ours.dataclass(frozen=True, slots=True, kw_only=True)
+    class Inner:
+        name: str
+        values: tuple[int, ...] = (1, 2)
+
+    @ours.dataclass(kw_only=True)
+    class Outer:
+        inner: Inner
+        many: list[Inner]
+        by_name: dict[str, Any]
+        other: Any = None
+
+    one = Inner(name="a")
+    outer = Outer(inner=one, many=[one, Inner(name="b", values=())], by_name={"x": one, "y": [1.5, None]}, other={1, 2})
+    made = ours.as_dict(outer)
+    assert made == dataclasses.asdict(outer)
+    assert made["by_name"] is not outer.by_name
+    assert made["other"] is not outer.other
+    assert made["inner"] == {"name": "a", "values": (1, 2)}

@@ -19,6 +19,8 @@ _CLASS_VARIABLES = "ClassVar[", "typing.ClassVar["
 _READ = "__dataclass_fields__", "__dataclass_params__", "__signature__"
 _OPTIONS = frozenset({"frozen", "slots", "kw_only", "eq", "repr"})
 _FIELD_OPTIONS = frozenset({"init", "default", "default_factory", "repr", "compare"})
+_ATOMS = (str, int, float, bool, bytes, type(None))
+"""What is as good as a copy of it."""
 _set = object.__setattr__
 MANY = 1 << 12
 """Objects of a class, whose making has cost what compiling it does."""
@@ -325,6 +327,26 @@ def field_names(of: object) -> tuple[str, ...]:
 
         return tuple(one.name for one in fields(of))  # type: ignore[arg-type] # its own error, where it is none
     return tuple(plan.fields)
+
+
+def as_dict(of: object) -> dict[str, Any]:
+    """As :func:`dataclasses.asdict`: fields by name, what is in them likewise, of mappings and sequences new ones."""
+    return {name: _plain(getattr(of, name)) for name in field_names(of)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, _ATOMS):
+        return value
+    kind = type(value)
+    if _PLAN in kind.__dict__ or _READ[0] in kind.__dict__:
+        return as_dict(value)
+    if kind is dict:
+        return {_plain(key): _plain(one) for key, one in value.items()}
+    if kind in (list, tuple):
+        return kind(map(_plain, value))
+    from copy import deepcopy
+
+    return deepcopy(value)
 
 
 if TYPE_CHECKING:

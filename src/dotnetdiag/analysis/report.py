@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from dotnetdiag._dataclasses import dataclass, field_names, replace
+from dotnetdiag._dataclasses import as_dict, dataclass, field_names, replace
 from dotnetdiag.table import Losses, Table
 
 
@@ -44,14 +44,12 @@ class Report:
 
     def document(self) -> dict[str, Any]:
         """As :meth:`to_json`, with tables in the place of their rows."""
-        from dataclasses import asdict
-
         found = {name: getattr(self, name) for name in field_names(self)}
         tables = {name: one for name, one in found.items() if isinstance(one, Table)}
         names = sorted(tables, key=lambda name: not name.startswith("by_"))  # what is together before each by itself
         return {
             **{name: tables[name] for name in names},
-            "totals": asdict(self.totals),
+            "totals": as_dict(self.totals),
             "notes": list(self.notes),
             "losses": self.losses.to_json(),
         }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, replace
-from dotnetdiag.analysis.filters import without_tiers
+from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.profile import Origin, ProfileThread
@@ -273,7 +273,7 @@ def profile_of(
         to_ns=int((start_ns + length_ns).max(initial=0)),
         notes=notes,
     )
-    return without_tiers(made)
+    return filters.without_tiers(made)
 
 
 def origin_of(trace: Context) -> Origin:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, replace
-from dotnetdiag.analysis.filters import hide_framework, hide_tracing
+from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
@@ -124,7 +124,7 @@ def method_column(profile: StackProfile, frame: Array) -> Coded:
 def own_frames(profile: StackProfile) -> Array:
     """Of each sample the first frame of the program, else the first that does not write events, else the leaf; -1 without a stack."""
     made = profile.tree.frame[profile.node]
-    for part in (hide_tracing(profile), hide_framework(profile)):
+    for part in (filters.hide_tracing(profile), filters.hide_framework(profile)):
         frame = part.tree.frame[part.node]
         made = np.where(frame >= 0, frame, made)
     return made

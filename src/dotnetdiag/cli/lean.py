@@ -75,8 +75,10 @@ _WITHOUT: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "uuid": {"platform": {"system": lambda: os.uname().sysname}} if hasattr(os, "uname") else {},
 }
 """Of each module what it imports and does not use yet, with what it does use. Should another version use more, that module is loaded then."""
-_POSTPONED = frozenset({"numpy.typing"})
-"""Modules that are loaded when something of theirs is used."""
+_POSTPONED = frozenset(
+    {"numpy.typing", "dotnetdiag.events.fallback", "dotnetdiag.trace.fallback", "dotnetdiag.analysis.filters"}
+)
+"""Modules that are loaded when something of theirs is used, and not before: what stands in where there is no compiler, and what stacks alone need."""
 _wanted: set[str] = set()
 """Those of which something was."""
 

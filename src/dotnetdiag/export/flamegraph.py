@@ -25,7 +25,7 @@ from typing import IO, Any
 import numpy as np
 
 from dotnetdiag.analysis.diff import ProfileDiff
-from dotnetdiag.analysis.filters import FRAMEWORK, NATIVE, is_framework
+from dotnetdiag.analysis.filters import NATIVE, is_framework, is_of_framework
 from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export.pages import Page
@@ -90,7 +90,7 @@ def code_of(frame: Frame) -> Code:
     if _NATIVE.fullmatch(module):
         return Code.NATIVE
     is_managed = is_group or frame.module_path.lower().endswith((".dll", ".exe"))
-    if is_managed and FRAMEWORK.fullmatch(module) and not module.startswith("["):
+    if is_managed and is_of_framework(module) and not module.startswith("["):
         return Code.FRAMEWORK
     if is_group:
         return Code.GROUP

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.sources import PathText
     from dotnetdiag.trace.trace import Trace
 
-_PORT = re.compile(r"(?i)[a-z.]{2,}:|\\\\\.\\pipe\\|.*,\s*(connect|listen)\s*$")
+_PORT = r"(?i)[a-z.]{2,}:|\\\\\.\\pipe\\|.*,\s*(connect|listen)\s*$"
 """Addresses that are no paths, and paths of which is said what to do there."""
 SUFFIXES = (".gcdump", ".nettrace", ".netperf", ".gz", ".xz")
 
@@ -27,7 +27,7 @@ def looks_like_file(text: str) -> bool:
     """
     if text.lower().endswith(SUFFIXES) or os.path.isfile(text):
         return True
-    is_path = any(sign in text for sign in "/\\") and not _PORT.match(text)
+    is_path = any(sign in text for sign in "/\\") and not re.match(_PORT, text)
     return is_path and (os.path.isdir(text) or not os.path.exists(text))
 
 

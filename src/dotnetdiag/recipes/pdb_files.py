@@ -16,7 +16,7 @@ from uuid import UUID
 
 import numpy as np
 
-from dotnetdiag.analysis.filters import FRAMEWORK
+from dotnetdiag.analysis.filters import is_of_framework
 from dotnetdiag.assemblies.debug_directory import DebugDirectory
 from dotnetdiag.assemblies.sequence_points import PortablePdb
 from dotnetdiag.errors import InputError
@@ -56,7 +56,7 @@ class PdbFiles:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was refused or damaged, a line each, and which modules have no PDB."""
-        missing = sorted(self._missing, key=lambda name: (FRAMEWORK.fullmatch(name) is not None, name))
+        missing = sorted(self._missing, key=lambda name: (is_of_framework(name), name))
         if not missing:
             return tuple(self._refused)
         more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.durations import time_of
 from dotnetdiag.recipes.sources import PathText, opened
 
 if TYPE_CHECKING:
@@ -313,6 +312,7 @@ def startup(source: PathText | Trace, first: float | str | None = None) -> Start
     Raises UsageError and GrammarError for a time that is none; InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.startup import startup as ask
+    from dotnetdiag.durations import time_of
 
     with opened(source) as trace:
         return ask(trace, time_of(first))
