@@ -6,6 +6,7 @@ costs less than :data:`LEAST` is not told, nor what a program that is well does 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -235,11 +236,10 @@ def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
     text = f"the collector paused the program for {share:.1f} % of the time, {totals.max_pause_ms:,.1f} ms at most"
     if is_induced:
         text += f": {totals.induced:,} of {totals.count:,} collections are induced"
-        rows = made.collections.values("induced_by")
-        named = [one for one in rows if is_named(one)]
-        if named:
-            most = max(dict.fromkeys(named), key=named.count)
-            text += f", {named.count(most):,} by {short(most)}"
+        callers = Counter(made.collections.values("induced_by"))
+        if named := [one for one in callers if is_named(one)]:  # few of many
+            most = max(named, key=callers.__getitem__)
+            text += f", {callers[most]:,} by {short(most)}"
     else:
         oldest = made.collections.values("generation").count(2)
         text += f"; {totals.count:,} collections, {oldest:,} of gen2"

@@ -134,7 +134,7 @@ class ProcessCollections:
         known = (rows >= 0) & ~np.isnan(per_heap[VALUES]).any(axis=(1, 2))
         own, told = rows[known], per_heap[VALUES] if known.all() else per_heap[VALUES][known]
         if len(own) == self.count and (own == np.arange(self.count)).all():  # as nearly always: one row for each
-            self.generations = told.copy("K")
+            self.generations = told  # what is written to it below is the same each time: a copy is 10 MB for 20,000
         elif (own[1:] > own[:-1]).all():
             self.generations[own] = told
         else:

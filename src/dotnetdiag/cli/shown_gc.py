@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,13 @@ def show(made: GcReport, number: int) -> None:
         for note in made.notes:
             echo(f"note: {note}")
         return
-    generations = made.collections.values("generation")
-    by_generation = ", ".join(f"{generations.count(one):,} of gen{one}" for one in sorted(set(generations)))
+    generations = Counter(made.collections.values("generation"))
+    by_generation = ", ".join(f"{generations[one]:,} of gen{one}" for one in sorted(generations))
     induced = f"; {totals.induced:,} induced" if totals.induced else ""
-    if by := [one for one in made.collections.values("induced_by") if is_named(one)] if totals.induced else []:
-        most = max(dict.fromkeys(by), key=by.count)
-        some = f"{by.count(most):,} of them " if by.count(most) < totals.induced else ""
+    by = Counter(made.collections.values("induced_by")) if totals.induced else Counter()
+    if named := [one for one in by if is_named(one)]:  # few of many
+        most = max(named, key=by.__getitem__)
+        some = f"{by[most]:,} of them " if by[most] < totals.induced else ""
         induced += f", {some}by {short(most)}"
     for note in made.notes:
         echo(f"note: {note}")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dotnetdiag.table.sliced import SlicedTable
+
 if TYPE_CHECKING:
     from dotnetdiag.table.table import Table
 
@@ -23,4 +25,8 @@ def largest(rows: Table, by: str, number: int) -> list[dict[str, Any]]:
         values[known][::-1], kind="stable"
     )  # from the end, so that of equal ones the first stays the first
     order = (len(known) - 1 - rising[::-1])[: max(number, 0)]
-    return [rows.row(place) for place in known[order].tolist()]
+    places = known[order].tolist()
+    if isinstance(rows, SlicedTable):  # its columns are made of rows that follow each other
+        return [rows.row(place) for place in places]
+    values_of = [rows[name].take(places).to_pylist() for name in rows.columns]
+    return [dict(zip(rows.columns, row, strict=True)) for row in zip(*values_of, strict=True)]
