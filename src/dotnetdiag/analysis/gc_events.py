@@ -157,7 +157,7 @@ class GcEvents:
         return kept, np.sum([np.maximum(kept[name], 0) for name in _COMMITTED], axis=0)
 
     def _add_heaps(self, told: Kept) -> None:
-        missing = np.isnan(told[VALUES]).any(axis=(1, 2))
+        missing = untold(told[VALUES])
         told = told.of(np.flatnonzero(~missing)) if missing.any() else told
         values = told[VALUES]
         sizes = values[:, :, _BEFORE].sum(axis=1), values[:, :, _SURVIVED].sum(axis=(1, 2))
@@ -187,6 +187,13 @@ class GcEvents:
     def kept(self, number: int) -> Kept:
         """All events with an id."""
         return self._kept[number].all()
+
+
+def untold(values: Array) -> Array:
+    """Of each row of lists whether it lacks something, which is NaN. Mostly none does: a sum of all tells that in a tenth of the time."""
+    if not np.isnan(values.sum()):
+        return np.zeros(len(values), np.bool_)
+    return np.asarray(np.isnan(values).any(axis=(1, 2)))
 
 
 def _amounts(ticks: EventTable) -> Array:

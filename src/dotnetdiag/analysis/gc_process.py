@@ -32,6 +32,7 @@ from dotnetdiag.analysis.gc_events import (
     SUSPENDING,
     VALUES,
     GcEvents,
+    untold,
 )
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import picked
@@ -131,7 +132,7 @@ class ProcessCollections:
         self.generations = np.zeros((values, self.count, generations)).transpose(1, 2, 0)  # a field's side by side
         self.has_generations = np.zeros(self.count, np.bool_)
         rows = _owners(self.starts, self.is_background, stops, started, per_heap)
-        known = (rows >= 0) & ~np.isnan(per_heap[VALUES]).any(axis=(1, 2))
+        known = (rows >= 0) & ~untold(per_heap[VALUES])
         own, told = rows[known], per_heap[VALUES] if known.all() else per_heap[VALUES][known]
         if len(own) == self.count and (own == np.arange(self.count)).all():  # as nearly always: one row for each
             self.generations = told  # what is written to it below is the same each time: a copy is 10 MB for 20,000
