@@ -32,7 +32,7 @@ from tests.client.shells import Act, Stage, within_limits
 
 from dotnetdiag.client import Client, progress
 from dotnetdiag.client.routes import Route, WhileOpen
-from dotnetdiag.client.session import STOPPER_EXIT_S
+from dotnetdiag.client.session import STOPPER_EXIT_S, fill_from
 from dotnetdiag.errors import (
     ConnectFailed,
     ConnectionEnded,
@@ -229,6 +229,34 @@ def test_somebody_who_reads_is_waited_for_as_long_as_the_close_may_take(tmp_path
         session.close(timeout_s=0.3)
         assert session._reading.waited == [pytest.approx(0.3 + 2 * progress.TICK_S)]
         session._reading = lock
+
+
+@pytest.mark.parametrize("size", [1000, 1 << 20])
+def test_a_buffer_is_filled_until_nothing_more_comes(tmp_path: Path, size: int) -> None:
+    runtime, session = sync_session(tmp_path, streams(0.001), obeys)
+    with closing(runtime):
+        session.stop()
+        view, data = memoryview(bytearray(size)), b""
+        while count := fill_from(session, view, timeout_s=5, quiet_s=0.05):
+            data += view[:count]
+        assert data == pattern(1 << 20)[: len(data)]
+        assert len(data) == session.received_bytes > 0
+        assert session.state is State.ENDED
+        assert fill_from(session, view, timeout_s=5, quiet_s=0.05) == 0
+
+
+def test_what_breaks_a_session_is_told_to_who_fills(tmp_path: Path) -> None:
+    runtime, session = sync_session(tmp_path, streams(0.001), says())
+    with closing(runtime):
+        session.stop()
+        view = memoryview(bytearray(1000))
+
+        def fill_all() -> None:
+            while fill_from(session, view, timeout_s=5, quiet_s=0.001):
+                pass
+
+        with pytest.raises(ConnectionEnded):
+            fill_all()
 
 
 @pytest.mark.parametrize(("timeout_s", "waited"), [(0.2, 0.2), (None, LONGEST_WAIT_S), (1e9, LONGEST_WAIT_S)])

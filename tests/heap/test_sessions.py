@@ -54,6 +54,26 @@ def test_the_usual_session_is_a_complete_heap(pointer_size: int, tmp_path: Any) 
     assert (heap.nodes, heap.edges, heap.bytes) == (end["nodes"], end["edges"], end["bytes"])
 
 
+@pytest.mark.parametrize("pointer_size", [4, 8])
+@pytest.mark.parametrize("objects", [0, 1, 3, 1000, 600_000])
+def test_memory_at_hand_changes_nothing(objects: int, pointer_size: int) -> None:
+    """However much it is, and also where it is left in the middle: of two dumps the first has it."""
+    data = usual(usual(Session(pointer_size=pointer_size), count=4), count=5).data()
+    expected = heaps_of(data)
+    for lasts in (0, 2, 1000):
+        left = iter(range(lasts))
+        fold = HeapFold()
+        fold.have_ready(objects, lambda left=left: next(left, None) is not None)  # type: ignore[misc] # of this turn
+        for window in Trace(data).windows(fold.wants):
+            fold.feed(window)
+        made = fold.result()
+        assert [one.types.to_pylist() for one in made] == [one.types.to_pylist() for one in expected]
+        for one, other in zip(made, expected, strict=True):
+            assert np.array_equal(one.edge_target, other.edge_target)
+            assert np.array_equal(one.node_address, other.node_address)
+            assert one.completeness == other.completeness
+
+
 def test_every_dump_of_a_session_is_a_heap_of_its_own() -> None:
     session = usual(Session(), count=4)
     session.start(5, depth=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
@@ -35,6 +36,19 @@ class Session:
         size = min(len(data), len(view))
         view[:size], self._rest = data[:size], data[size:]
         return size
+
+
+def filled(session: Session, view: memoryview, *, timeout_s: float, quiet_s: float) -> int:
+    size = session.read_into(view, timeout_s=timeout_s)
+    with suppress(TimedOut):
+        while 0 < size < len(view) and (more := session.read_into(view[size:], timeout_s=quiet_s)):
+            size += more
+    return size
+
+
+@pytest.fixture(autouse=True)
+def _made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_ahead, "fill_from", filled)
 
 
 def ahead(*said: bytes | Exception | None) -> tuple[ReadingAhead, Session]:

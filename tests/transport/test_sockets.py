@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import pytest
 from tests.transport import aio_listening
 
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, TimedOut, TransportError, UsageError
-from dotnetdiag.transport import aio, connecting, listening, streams
+from dotnetdiag.transport import aio, connecting, listening, sockets, streams
 from dotnetdiag.transport.addresses import Address, PipeAddress, TcpAddress, UnixAddress
 from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.sockets import SocketStream
@@ -693,6 +693,75 @@ def test_close_from_another_thread_wakes_a_blocked_reader() -> None:
     assert results == [b""]
     assert stream.fileno() == -1
     two.close()
+
+
+# more of what comes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[True, False], ids=["one call", "call by call"])
+def pair(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[SocketStream, socket.socket]]:
+    monkeypatch.setattr(SocketStream, "IS_PLAIN", request.param)
+    one, two = socket.socketpair()
+    stream = SocketStream(one)
+    yield stream, two
+    two.close()
+    assert stream.fileno() < 0 or not os.get_blocking(stream.fileno())
+    stream.close()
+
+
+def test_more_goes_on_until_the_buffer_is_full(pair: tuple[SocketStream, socket.socket]) -> None:
+    stream, peer = pair
+    data = os.urandom(3_000_000)
+
+    def send() -> None:
+        for at in range(0, len(data), 70_001):
+            peer.sendall(data[at : at + 70_001])
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    buffer = bytearray(len(data) - 10)
+    size = stream.receive_into(memoryview(buffer), soon())
+    assert size + sockets.more_into(stream, memoryview(buffer)[size:], SOON) == len(buffer)
+    sender.join(SOON)
+    assert buffer == data[:-10]
+    assert stream.receive(100, soon()) == data[-10:]
+
+
+def test_more_ends_when_nothing_comes(pair: tuple[SocketStream, socket.socket]) -> None:
+    stream, peer = pair
+    buffer = memoryview(bytearray(100))
+    peer.sendall(b"some")
+    began = time.monotonic()
+    assert sockets.more_into(stream, buffer, 0.05) == 4
+    assert sockets.more_into(stream, buffer, 0.05) == 0
+    assert 0.05 <= time.monotonic() - began < SOON
+    peer.sendall(b"more")
+    assert stream.receive(100, soon()) == b"more"
+
+
+def test_more_ends_with_the_stream_which_the_next_receive_tells(pair: tuple[SocketStream, socket.socket]) -> None:
+    stream, peer = pair
+    buffer = memoryview(bytearray(100))
+    peer.sendall(b"last")
+    peer.close()
+    assert sockets.more_into(stream, buffer, SOON) == 4
+    assert sockets.more_into(stream, buffer, SOON) == 0
+    assert stream.receive(100, soon()) == b""
+    stream.close()
+
+
+def test_close_from_another_thread_ends_more(pair: tuple[SocketStream, socket.socket]) -> None:
+    stream, _ = pair
+    thread, results = _blocked(lambda: sockets.more_into(stream, memoryview(bytearray(10)), SOON))
+    time.sleep(SHORT)
+    began = time.monotonic()
+    stream.close()
+    thread.join(SOON)
+    assert results == [0]
+    assert time.monotonic() - began < SOON / 2
+    assert sockets.more_into(stream, memoryview(bytearray(10)), SOON) == 0
 
 
 def test_close_from_another_thread_wakes_a_blocked_accept(short_tmp: Path) -> None:

@@ -14,6 +14,7 @@ from dotnetdiag.client.progress import TICK_S, SessionProgress
 from dotnetdiag.client.sink import FileSink
 from dotnetdiag.errors import DiagnosticsError, OutputError, TimedOut
 from dotnetdiag.transport import Deadline, Stream
+from dotnetdiag.transport.sockets import more_into
 
 SMALL_PIECE_BYTES = 100_000
 PAUSE_S = 0.001
@@ -36,6 +37,14 @@ def receive_into(progress: SessionProgress, stream: Stream, view: memoryview, de
             if progress.is_over:
                 stream.close()
     return 0
+
+
+def fill(progress: SessionProgress, stream: Stream, view: memoryview, deadline: Deadline, quiet_s: float) -> int:
+    """As :func:`receive_into`, and what comes behind it, until ``view`` is full or so long nothing came."""
+    size = receive_into(progress, stream, view, deadline)
+    if 0 < size < len(view) and (more := more_into(stream, view[size:], quiet_s)):
+        size += progress.arrived(more)
+    return size
 
 
 def save_stream(

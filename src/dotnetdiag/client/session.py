@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
 from dotnetdiag.client.progress import TICK_S, Followed
-from dotnetdiag.client.saving import receive_into, save_stream
+from dotnetdiag.client.saving import fill, receive_into, save_stream
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, UsageError
 from dotnetdiag.ipc.exchange import Run
@@ -187,3 +187,11 @@ class TraceSession(StreamedSession):
     def _stop_ends_within(self, seconds: float) -> bool:
         with self._stopping:
             return self._stopping.wait_for(lambda: self._progress.stop_has_ended, seconds)
+
+
+def fill_from(session: TraceSession, view: memoryview, *, timeout_s: float, quiet_s: float) -> int:
+    """As its ``read_into``, and goes on until the buffer is full, nothing has come for ``quiet_s`` (all waits together), or the session is over,
+    which the next call tells: for a thread that wants many bytes with few calls.
+    """
+    with session._turn(timeout_s):
+        return fill(session._progress, session._stream, view, Deadline(timeout_s), quiet_s)

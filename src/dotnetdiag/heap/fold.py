@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -39,6 +39,19 @@ class HeapFold:
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
         self._context: Context | None = None
+        self._ready: Walk | None = None
+
+    def have_ready(self, objects: int, goes_on: Callable[[], bool]) -> None:
+        """Before anything comes, and as long as it ``goes_on``: have memory at hand for so many objects of the first walk, where the system can.
+        What is not used is given back.
+        """
+        self._ready = Walk(8)
+        self._ready.have_ready(objects, goes_on)
+
+    def _walk(self, pointer_size: int) -> Walk:
+        """A new one."""
+        made, self._ready = self._ready, None
+        return made if made is not None and made.pointer_size == pointer_size else Walk(pointer_size)
 
     def wants(self, schema: EventSchema) -> bool:
         """Events of the walk, of types and modules, and of the collection that makes it."""
@@ -53,7 +66,7 @@ class HeapFold:
             process = self._processes.get(pid)
             if process is None:
                 info = window.trace.meaning.info
-                process = self._processes[pid] = _Process(pid, 4 if info.pointer_size == 4 else 8)
+                process = self._processes[pid] = _Process(pid, 4 if info.pointer_size == 4 else 8, self._walk)
             process.feed(window, roles, None if len(pids) == int((pids == pid).sum()) else pids == pid)
 
     @property
@@ -100,8 +113,8 @@ class HeapFold:
 class _Process:
     """The events of one process."""
 
-    def __init__(self, pid: int, pointer_size: int) -> None:
-        self.pid, self._pointer_size = pid, pointer_size
+    def __init__(self, pid: int, pointer_size: int, make: Callable[[int], Walk]) -> None:
+        self.pid, self._pointer_size, self._make = pid, pointer_size, make
         self.types = TypeRows()
         self.modules: dict[int, str] = {}
         self.walks: list[Walk] = []
@@ -141,7 +154,7 @@ class _Process:
     def _walk(self) -> Walk:
         """The walk that goes on; a new one where none was seen to begin."""
         if not self.walks:
-            self.walks.append(Walk(self._pointer_size))
+            self.walks.append(self._make(self._pointer_size))
         return self.walks[-1]
 
     def _block(self, number: int, data: Array, offset: int, length: int) -> None:
@@ -151,7 +164,7 @@ class _Process:
             return
         index, rows = read
         if self._walk().begins_again(number, index):
-            self.walks.append(Walk(self._pointer_size))
+            self.walks.append(self._make(self._pointer_size))
         self.walks[-1].take(number, index, rows)
 
     def _event(self, role: int, row: _Row) -> None:
@@ -188,7 +201,7 @@ class _Process:
         if not self.walks or self.walks[-1].has_any or self.walks[-1].number is not None:
             if self.walks and not self.walks[-1].has_any:
                 self.walks.pop()
-            self.walks.append(Walk(self._pointer_size))
+            self.walks.append(self._make(self._pointer_size))
         walk = self.walks[-1]
         walk.number, walk.started_ns, walk.suspended_ns = row.value("Count"), row.utc_ns, self._suspended_ns
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.heap.pages import have_ready
 from dotnetdiag.heap.scratch import Mapping
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -65,6 +66,13 @@ class Growing:
         if rows > len(self._array):
             self._reserve(2 * rows)
         return self._array[self._rows : rows]
+
+    def have_ready(self, first: int, last: int) -> bool:
+        """Have memory at hand for rows that are not there yet, from one to before another; False where the system cannot."""
+        if last > len(self._array):
+            self._reserve(last)
+        size = self._array.itemsize
+        return self._mapping is not None and have_ready(self._mapping.map, first * size, last * size)
 
     def grow(self, rows: int) -> None:
         """So many of :meth:`room` are written."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import sys
 from array import array
 from contextlib import suppress
 from types import ModuleType
@@ -23,14 +22,13 @@ from dotnetdiag.heap.compiled import compiled
 from dotnetdiag.heap.facts import Completeness, HeapFacts
 from dotnetdiag.heap.gcdump_parts import GraphParts, read_parts
 from dotnetdiag.heap.log_lines import without_problems
+from dotnetdiag.heap.pages import have_ready
 from dotnetdiag.heap.type_names import UNDEFINED, merged
 
 MOST_NODES = 1 << 26
 """Columns of larger heaps may lie in files (``scratch.py``)."""
 _MOST_SETS = 1 << 16
 _PIECE = 4 << 20
-_POPULATE_WRITE = 23
-"""Of Linux 5.14 and later: have all pages at hand, and do not change what is in them."""
 _KEY = int.from_bytes(os.urandom(8), "little") | 1
 """As of ``kernels.py``."""
 
@@ -101,9 +99,7 @@ class Search:
         """Have memory at hand that :meth:`search` will write to, and look at the addresses."""
         assert KERNELS is not None
         graph = self._graph
-        if sys.platform == "linux":
-            with suppress(OSError):  # an older system, which gives memory when it is written to, too
-                self._populate(4 * graph.nodes)
+        self._populate(4 * graph.nodes)
         found = [0, 0, 0]
         for first in range(0, graph.nodes, _PIECE // 8):
             last = min(first + _PIECE // 8, graph.nodes)
@@ -116,8 +112,9 @@ class Search:
         """Side by side in all columns: the search writes to them so."""
         for first in range(0, size, _PIECE):
             for column in range(len(self._columns)):
-                start = (column * size + first) & -mmap.PAGESIZE
-                self._memory.madvise(_POPULATE_WRITE, start, min(_PIECE, self._bytes - start))
+                start = column * size + first
+                if not have_ready(self._memory, start, start + _PIECE):
+                    return
 
     def _release(self, start: int, end: int) -> None:
         """Take pages of a mapped file out of this process; the system still has them."""

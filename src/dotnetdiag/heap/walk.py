@@ -6,7 +6,7 @@ missing, what follows it belongs to nothing that is known, and is cut off (gcdum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +24,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 MOST_NODES = (1 << 31) - 1024
 """Numbers of objects are 31 bits, in files too."""
 _CHUNK = 1 << 17
+_READY_ROWS = 1 << 19
+"""Of a piece of memory that is had at hand: 2 or 4 MB of each column, the size of large pages."""
 _MOST_REFERENCES = 1 << 32
 """Of one object; no sum of so many of so many objects is too large for 64 bits."""
 KINDS = {1: NODES, 2: EDGES}
@@ -110,6 +112,17 @@ class Walk:
         self._nodes_trusted: int | None = None
         self._edges_trusted: int | None = None
         self.resolved: Resolved | None = None
+
+    def have_ready(self, objects: int, goes_on: Callable[[], bool]) -> None:
+        """Have memory at hand for so many objects and as many references, a piece at a time, and as long as it ``goes_on``."""
+        columns = ((self.address, 1), (self.size, 1), (self.type_code, 1), (self.edge_start, 1), (self.target, 2))
+        for column, each in columns:
+            column.room(each * objects)
+        for first in range(0, objects, _READY_ROWS):
+            last = min(first + _READY_ROWS, objects)
+            for column, each in columns:
+                if not (goes_on() and column.have_ready(each * first, each * last)):
+                    return
 
     @property
     def has_any(self) -> bool:

@@ -16,7 +16,7 @@ from dotnetdiag.nettrace import EventBatch, Metadata, Reader
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.table import EventTable
 
-MOST_BYTES = 1 << 20
+MOST_BYTES = 2 << 20
 """Of payload that are made one window while more keeps coming. Each window costs about as much as half of this."""
 
 

@@ -57,6 +57,10 @@ PARTING_S = 10.0
 """What a target may take to end a session whose walk has ended, beside the time of what still comes."""
 REQUEST_S = 0.02
 """What it takes to ask for a session."""
+OBJECT_BYTES, ROW_BYTES = 64, 28
+"""What an object takes in the target, about, and what it and a reference take here."""
+MOST_READY_BYTES = 144 << 20
+"""Memory that is had at hand before it is known whether it is needed; what is not is given back."""
 NAMELESS = "types have no name"
 NAMELESS_WHY = (
     "Types have no name that another session was told of: a runtime tells of each once, as long as any session asks for types (keyword "
@@ -138,7 +142,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             major = _major_version(client)
             if major is None or major < FORGETTING:
                 _flush_types(client)
-        loading = _Loading()
+        loading = _Loading(_likely_objects(pid))
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
         pauses: list[float] = []
@@ -194,27 +198,48 @@ def _makers() -> tuple[type[HeapFold], type[WindowStream]]:
 
 class _Loading:
     """:func:`_makers`, loaded by a thread: 0.15 s, in which the runtime walks its heap. It leaves the caller a moment to have that begin: beside
-    a thread that loads, each of its system calls takes 5 ms, after which the interpreter's lock comes back.
+    a thread that loads, each of its system calls takes 5 ms, after which the interpreter's lock comes back. A runtime answers when it has walked
+    (0.6 s for 5.6 million objects), and so there is time to have memory at hand for what it will tell, which is a fifth of what that takes.
     """
 
-    def __init__(self) -> None:
-        self._outcome: Outcome[tuple[type[HeapFold], type[WindowStream]]] = (None, None)
+    def __init__(self, objects: int) -> None:
+        """For about so many."""
+        self._objects = objects
+        self._outcome: Outcome[tuple[HeapFold, type[WindowStream]]] = (None, None)
         self._wanted, self._ended = threading.Event(), threading.Event()
         start_thread(self._load, self._end)
 
-    def _load(self) -> tuple[type[HeapFold], type[WindowStream]]:
+    def _load(self) -> tuple[HeapFold, type[WindowStream]]:
         self._wanted.wait(REQUEST_S)
-        return _makers()
+        fold, stream = _makers()
+        made = fold()
+        if self._objects:
+            made.have_ready(self._objects, lambda: not self._wanted.is_set())
+        return made, stream
 
-    def _end(self, outcome: Outcome[tuple[type[HeapFold], type[WindowStream]]]) -> None:
+    def _end(self, outcome: Outcome[tuple[HeapFold, type[WindowStream]]]) -> None:
         self._outcome = outcome
         self._ended.set()
 
-    def result(self) -> tuple[type[HeapFold], type[WindowStream]]:
-        """The classes. Raises what loading them has raised."""
+    def result(self) -> tuple[HeapFold, type[WindowStream]]:
+        """A fold, and what makes windows for it. Raises what loading them has raised."""
         self._wanted.set()
         self._ended.wait()
-        return result_of(self._outcome)
+        fold, stream = result_of(self._outcome)
+        self._outcome = (type(fold)(), stream), None  # another walk needs another fold
+        return fold, stream
+
+
+def _likely_objects(pid: int | None) -> int:
+    """How many objects a heap may have, by what its process has in memory: of 64 bytes each, no more than have room in :data:`MOST_READY_BYTES`, nor
+    in an eighth of what there is. 0 where it is not known.
+    """
+    from dotnetdiag.recipes.memory import available_bytes, resident_bytes
+
+    there, room = None if pid is None else resident_bytes(pid), available_bytes()
+    if there is None or room is None:
+        return 0
+    return min(there // OBJECT_BYTES, min(MOST_READY_BYTES, room // 8) // ROW_BYTES)
 
 
 def _major_version(client: Client) -> int | None:
@@ -279,8 +304,7 @@ class _Walk:
         reading: ReadingAhead | None = None
         try:
             reading = ReadingAhead(session)
-            fold, stream = self._loading.result()
-            self._fold = fold()
+            self._fold, stream = self._loading.result()
             self._stream = stream(self._fold.wants)
             with self._stop.ending(session):
                 try:

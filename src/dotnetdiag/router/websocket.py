@@ -100,6 +100,8 @@ class WebSocketStream(SocketStream):
     For one thread. What ``send_nowait`` has not taken of some bytes must be given to it again, first: a part of their frame may be sent.
     """
 
+    IS_PLAIN = False
+
     def __init__(self, carrier: SocketStream, protocol: Any, early: Iterable[Any] = ()) -> None:
         # one socket, one count of users: closing this closes the carrier
         self._socket, self._refs, self._owner_pid = carrier._socket, carrier._refs, carrier._owner_pid

@@ -216,6 +216,8 @@ def check(security: Security) -> None:
 class TlsStream(SocketStream):
     """A stream over TLS. OpenSSL takes one call at a time."""
 
+    IS_PLAIN = False
+
     def __init__(self, connection: ssl.SSLSocket, *, address: str = "") -> None:
         super().__init__(connection, address=address)
         self._tls, self._lock = connection, threading.Lock()

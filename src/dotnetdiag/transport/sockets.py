@@ -15,10 +15,11 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from dotnetdiag.errors import ConnectionEnded, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
+from dotnetdiag.transport.deadline import Deadline
 from dotnetdiag.transport.forks import close_in_forked_child
 from dotnetdiag.transport.loopback_users import loopback_user
 from dotnetdiag.transport.refcount import RefCount
@@ -80,6 +81,9 @@ class SocketEnd(Closing):
 class SocketStream(SocketEnd, Stream):
     """A stream over a connected socket."""
 
+    IS_PLAIN: ClassVar[bool] = True
+    """Whether the bytes of the socket are those of the stream."""
+
     def __init__(self, connection: socket.socket, *, address: str = "") -> None:
         super().__init__(connection)
         self.address = address
@@ -107,6 +111,25 @@ class SocketStream(SocketEnd, Stream):
     def receive_nowait(self, view: memoryview) -> int:
         """Take what is there: how many bytes, 0 at the end. Raises BlockingIOError when nothing is, and OSError."""
         return self._socket.recv_into(view)
+
+    def wait_for_all(self, view: memoryview, seconds: float) -> int:
+        """As :func:`more_into`, where the system can."""
+        if not self._refs.acquire():
+            return 0
+        try:
+            whole, rest = divmod(max(seconds, 1e-6), 1)
+            self._socket.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(whole), int(rest * 1e6))
+            )
+            os.set_blocking(self._socket.fileno(), True)
+            try:
+                return self._socket.recv_into(view, len(view), socket.MSG_WAITALL)
+            finally:
+                os.set_blocking(self._socket.fileno(), False)
+        except OSError:  # nothing came; what breaks the connection is seen by the next receive
+            return 0
+        finally:
+            self._refs.release()
 
     def end_sending(self) -> None:
         """Tell the peer that no more bytes come. What it sends can still be received."""
@@ -249,6 +272,27 @@ class SocketStream(SocketEnd, Stream):
             raise TransportError(f"receiving failed: {reason(exc)}", address=self.address) from exc
 
         return _attempts(self._refs, attempt, fail, Ready(self._socket, False, problem, self.address))
+
+
+def more_into(stream: Stream, view: memoryview, quiet_s: float) -> int:
+    """What comes behind bytes that have come, until ``view`` is full, nothing came for ``quiet_s``, or the stream ends, which its next ``receive``
+    tells: how many.
+
+    In one system call where there is one that waits (Linux): a thread that has to have the interpreter's lock after each 200 KB of 270 MB waits
+    for it half of the time, and the peer with it. Only here a socket blocks, for no longer than ``quiet_s`` in all, or until it is closed.
+    """
+    if isinstance(stream, SocketStream) and stream.IS_PLAIN and sys.platform.startswith("linux"):
+        return stream.wait_for_all(view, quiet_s)
+    size = 0
+    while size < len(view):
+        try:
+            count = stream.receive_into(view[size:], Deadline(quiet_s))
+        except TransportError:  # nothing came, or what the next receive tells
+            break
+        if not count:
+            break
+        size += count
+    return size
 
 
 class SocketListener(SocketEnd, Listener):
