@@ -12,7 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from tests.nettrace.recordings import recording
@@ -347,6 +347,34 @@ def test_defaults_that_do_something_are_the_standard_librarys() -> None:
     assert Held().a == 5
 
 
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(k for k, v in options.items() if v) or "none")
+def test_a_function_may_be_a_default(options: dict[str, bool]) -> None:
+    """As an observer's, that does nothing."""
+
+    def made(of: Any) -> Any:
+        @of.dataclass(**options)
+        class Observer:
+            told: Callable[[int], Any] = lambda number: number + 1
+            count: int = 0
+
+        return Observer
+
+    own, standard = made(ours), made(dataclasses)
+    assert "__dotnetdiag_plan__" in vars(own)
+    for cls in (own, standard):
+        assert cls().told(1) == 2
+        assert cls(told=str).told(1) == "1"
+    assert [one.name for one in dataclasses.fields(own)] == ["told", "count"]
+    assert inspect.signature(own).parameters.keys() == inspect.signature(standard).parameters.keys()
+
+
+class Place(NamedTuple):
+    """Of what."""
+
+    of: Any
+    number: int
+
+
 def test_as_dict_is_that_of_the_standard_library() -> None:
     @ours.dataclass(frozen=True, slots=True, kw_only=True)
     class Inner:
@@ -361,7 +389,13 @@ def test_as_dict_is_that_of_the_standard_library() -> None:
         other: Any = None
 
     one = Inner(name="a")
-    outer = Outer(inner=one, many=[one, Inner(name="b", values=())], by_name={"x": one, "y": [1.5, None]}, other={1, 2})
+    place = Place(one, 3)
+    outer = Outer(
+        inner=one,
+        many=[one, Inner(name="b", values=())],
+        by_name={"x": one, "y": [1.5, None], "z": place},
+        other={1, 2},
+    )
     made = ours.as_dict(outer)
     assert made == dataclasses.asdict(outer)
     assert made["by_name"] is not outer.by_name

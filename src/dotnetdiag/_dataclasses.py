@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from reprlib import recursive_repr
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 _PLAN = "__dotnetdiag_plan__"
@@ -173,7 +174,7 @@ def _own_fields(cls: type, *, kw_only: bool) -> Iterator[_Field]:
         kind = type(options.get("default"))
         if options.keys() - _FIELD_OPTIONS or len(made) > 1 or kind.__hash__ is None:
             raise _Unknown
-        if hasattr(kind, "__get__") or hasattr(kind, "__set_name__"):
+        if kind is not FunctionType and (hasattr(kind, "__get__") or hasattr(kind, "__set_name__")):
             raise _Unknown
         if "default" in made and not options.get("init", True):
             raise _Unknown
@@ -330,7 +331,7 @@ def field_names(of: object) -> tuple[str, ...]:
 
 
 def as_dict(of: object) -> dict[str, Any]:
-    """As :func:`dataclasses.asdict`: fields by name, what is in them likewise, of mappings and sequences new ones."""
+    """As :func:`dataclasses.asdict`: fields by name, what is in them likewise, of dicts, lists and tuples new ones; of others copies."""
     return {name: _plain(getattr(of, name)) for name in field_names(of)}
 
 
@@ -344,6 +345,8 @@ def _plain(value: Any) -> Any:
         return {_plain(key): _plain(one) for key, one in value.items()}
     if kind in (list, tuple):
         return kind(map(_plain, value))
+    if hasattr(kind, "_fields"):  # a NamedTuple
+        return kind(*map(_plain, value))
     from copy import deepcopy
 
     return deepcopy(value)

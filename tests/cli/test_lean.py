@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 
 import pytest
+
+from dotnetdiag.cli.lean import _cleandoc, _Finder, lean_click
 
 LEAN = "import sys; from dotnetdiag.cli.lean import be_lean; be_lean(); import numpy as np; "
 LATER = ["ast", "ctypes", "inspect", "numpy._typing", "numpy.linalg", "pickle", "platform", "textwrap"]
@@ -58,3 +61,26 @@ def test_several_threads_may_ask_at_once() -> None:
         "[one.start() for one in threads]; [one.join() for one in threads]; print(found)"
     )
     assert said(code) == str([5] * 8)
+
+
+def test_a_verb_begins_without_what_click_uses_seldom() -> None:
+    code = (
+        "import sys; sys.argv = ['dotnetdiag', 'gcdump', 'collect', '-p', '999999999']; from dotnetdiag.cli import main as one; "
+        "one._leave = lambda code: print(code, [name for name in ('inspect', 'dataclasses', 'platform') if name in sys.modules]); one.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "3 []\n"
+    assert "999999999" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "one", "  one  ", "one\n  two\n    three", "\tone\n\ttwo\n", " a\tb", "\none\n"])
+def test_texts_are_cleaned_as_elsewhere(text: str) -> None:
+    assert _cleandoc(text) == inspect.cleandoc(text)
+
+
+def test_what_a_verb_loads_itself_is_as_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", [one for one in sys.meta_path if one is not _Finder])
+    before = list(sys.meta_path)
+    with lean_click():
+        assert sys.meta_path != before
+    assert sys.meta_path == before

@@ -52,8 +52,7 @@ def doctor(pid: int | None, name: str | None, port: str | None, form: str) -> No
     else:
         pid = pid if name is None else find_pid(name)
         findings = examine_installation() if pid is None else examine(pid)
-    from dataclasses import asdict
-
+    from dotnetdiag._dataclasses import as_dict
     from dotnetdiag.table import Table
 
     def people() -> None:
@@ -63,7 +62,7 @@ def doctor(pid: int | None, name: str | None, port: str | None, form: str) -> No
             write_raw(click.style(word, **style) if is_terminal() else word)
             echo(f"  {finding.text}" + (f" -> {advice}" if advice else ""))
 
-    rows = [asdict(finding) for finding in findings]
+    rows = [as_dict(finding) for finding in findings]
     show(form, lambda: Table.of_rows(rows, title="findings"), people=people, document=lambda: rows)
     if not all(finding.ok for finding in findings):
         raise click.exceptions.Exit(1)

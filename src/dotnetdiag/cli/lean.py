@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -35,6 +36,21 @@ def be_lean() -> None:
         sys.meta_path.insert(0, _Finder)
 
 
+@contextmanager
+def lean_click() -> Iterator[None]:
+    """Within it click is loaded, and without ``inspect`` and what that loads: 8 of the 75 ms that a verb takes until it begins. Not for what a verb
+    loads itself: that may be a program of somebody else.
+    """
+    is_there = _Finder in sys.meta_path
+    if not is_there:
+        sys.meta_path.insert(0, _Finder)
+    try:
+        yield
+    finally:
+        if not is_there:
+            sys.meta_path.remove(_Finder)
+
+
 def _later(module: str, name: str) -> Callable[..., Any]:
     """A function of a module that is loaded when it is called."""
 
@@ -58,6 +74,17 @@ class _Log:
         return getattr(import_module("logging").getLogger(self._name), name)
 
 
+def _cleandoc(text: str) -> str:
+    """As that of ``inspect``, which it is asked when there is more than a line."""
+    if "\n" in text or "\t" in text:
+        return str(import_module("inspect").cleandoc(text))
+    return text.lstrip(" ")
+
+
+def _isfunction(of: object) -> bool:
+    return isinstance(of, FunctionType)
+
+
 _LINEAR = {name: _later("numpy.linalg", name) for name in ("eigvals", "inv", "lstsq", "matrix_power")}
 _WITHOUT: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "numpy": {
@@ -71,10 +98,15 @@ _WITHOUT: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "platform": {},
         "textwrap": {},
     },
+    "click.core": {"inspect": {"cleandoc": _cleandoc, "isfunction": _isfunction}},
+    "click.decorators": {"inspect": {}},
+    "click.termui": {"inspect": {}},
     "concurrent.futures._base": {"logging": {"getLogger": _Log}},
     "uuid": {"platform": {"system": lambda: os.uname().sysname}} if hasattr(os, "uname") else {},
 }
 """Of each module what it imports and does not use yet, with what it does use. Should another version use more, that module is loaded then."""
+_FOR_GOOD = "click.core"
+"""What this one has in the place of functions it keeps: it calls them for each option of each verb."""
 _POSTPONED = frozenset(
     {"numpy.typing", "dotnetdiag.events.fallback", "dotnetdiag.trace.fallback", "dotnetdiag.analysis.filters"}
 )
@@ -130,10 +162,11 @@ class _Without:
             self._loader.exec_module(module)
         finally:
             for one in stand_ins:
-                for name in self._given[
-                    one.__name__
-                ]:  # whoever has it, another thread too, has the real ones from now on
-                    vars(one).pop(name, None)
+                if module.__name__ != _FOR_GOOD:
+                    for name in self._given[
+                        one.__name__
+                    ]:  # whoever has it, another thread too, has the real ones from now on
+                        vars(one).pop(name, None)
                 if sys.modules.get(one.__name__) is one:
                     del sys.modules[one.__name__]
 

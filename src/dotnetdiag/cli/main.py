@@ -72,7 +72,10 @@ def _run(words: list[str]) -> int:
 
     if run_plain(words):
         return 0
-    from dotnetdiag.cli.commands import run
+    from dotnetdiag.cli.lean import lean_click
+
+    with lean_click():
+        from dotnetdiag.cli.commands import run
 
     return run()
 

@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
 def processes_as_json() -> None:
     """The list of runtimes on stdout, as JSON."""
-    from dataclasses import asdict
-
+    from dotnetdiag._dataclasses import as_dict
     from dotnetdiag.recipes.processes import list_processes
 
     found = list_processes()
-    json_text([asdict(process) for process in found])
+    json_text([as_dict(process) for process in found])
     say_foreign(found)
 
 

@@ -222,8 +222,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _run(options: RouterOptions, *, as_json: bool, level: str) -> None:
-    from dataclasses import asdict
-
+    from dotnetdiag._dataclasses import as_dict
     from dotnetdiag.recipes.descriptors import raise_limit
     from dotnetdiag.recipes.router import route
     from dotnetdiag.recipes.stop import Stop
@@ -241,7 +240,7 @@ def _run(options: RouterOptions, *, as_json: bool, level: str) -> None:
 
     def on_event(event: Any) -> None:
         if as_json:
-            told = {name: value for name, value in asdict(event).items() if value not in (None, "")}
+            told = {name: value for name, value in as_dict(event).items() if value not in (None, "")}
             try:
                 json_text(told, indent=None)
             except OutputError:

@@ -348,8 +348,7 @@ def dump(file: Path, with_events: bool, form: str) -> None:
     \b
     dotnetdiag trace dump app.nettrace | head
     """
-    from dataclasses import asdict
-
+    from dotnetdiag._dataclasses import as_dict
     from dotnetdiag.recipes.trace_dump import iter_blocks, iter_events
     from dotnetdiag.recipes.trace_files import open_trace
 
@@ -362,9 +361,9 @@ def dump(file: Path, with_events: bool, form: str) -> None:
     if form == "json":
         blocks = []
         for block in iter_blocks(trace):
-            one = asdict(block)
+            one = as_dict(block)
             if with_events and block.has_events:
-                one["events"] = [asdict(event) for event in iter_events(trace, block)]
+                one["events"] = [as_dict(event) for event in iter_events(trace, block)]
             blocks.append(one)
         json_text({"format": trace.format, "blocks": blocks, "complete": trace.complete, "damage": trace.damage})
         return

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag._dataclasses import as_dict
 from dotnetdiag.cli.output import TABLE
 from dotnetdiag.cli.render import clean_json, is_screen
 from dotnetdiag.errors import UsageError
@@ -102,7 +102,7 @@ def blocks(top: LiveTop, form: str) -> Iterator[bytes]:
         yield _lines_of([_CSV])
     for one in top.intervals():
         if form == "csv":
-            yield _lines_of([(one.elapsed_s, one.interval_s, *asdict(row).values()) for row in one.rows])
+            yield _lines_of([(one.elapsed_s, one.interval_s, *as_dict(row).values()) for row in one.rows])
             continue
         if form == "jsonl":
             text = clean_json(json.dumps(one.to_json()))

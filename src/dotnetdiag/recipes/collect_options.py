@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag._dataclasses import dataclass, field
+from dotnetdiag._dataclasses import as_dict, dataclass, field
 from dotnetdiag.errors import UsageError
 from dotnetdiag.providers.composition import Composition, compose
 from dotnetdiag.recipes.keeping import Keeping, StopCause
@@ -122,7 +121,7 @@ class Collected:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {
-            **asdict(self),
+            **as_dict(self),
             "target_died": self.target_died,
             "path": str(self.path),
             "notes": list(self.notes),

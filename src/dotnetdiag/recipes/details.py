@@ -7,9 +7,9 @@ import posixpath
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from uuid import UUID
 
+from dotnetdiag._dataclasses import as_dict
 from dotnetdiag.client import Client
 from dotnetdiag.errors import BadEncoding, DangerousRequest, NotPossible, RuntimeTooOld, UnsupportedCommand, UsageError
 from dotnetdiag.recipes.processes import command_line
@@ -19,7 +19,7 @@ from dotnetdiag.transport.inside import resolve_inside
 
 def process_details(client: Client) -> dict[str, str | int]:
     """The fields of ProcessInfo, by name; ``pid`` is the runtime's own, the command line that of ``ps``."""
-    told = asdict(client.process_info())
+    told = as_dict(client.process_info())
     told["command_line"] = command_line(client.target_pid()) or told["command_line"]
     return {name: value if isinstance(value, int) else str(value) for name, value in told.items()}
 

@@ -6,11 +6,10 @@ import os
 import posixpath
 import re
 import time
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._dataclasses import as_dict, dataclass
 from dotnetdiag.client import Client
 from dotnetdiag.client.arguments import absolute_path
 from dotnetdiag.errors import NotSupported, OutputError, ServerError
@@ -35,7 +34,7 @@ class Dump:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        return as_dict(self)
 
 
 def write_dump(client: Client, path: str | None, kind: str, flags: int = 0) -> Dump:

@@ -14,11 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag._dataclasses import dataclass, replace
+from dotnetdiag._dataclasses import as_dict, dataclass, replace
 from dotnetdiag.client.server import ConnectedRuntime, RuntimeServer
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, OutputError, ProcessNotFound, TransportError, UsageError
@@ -71,7 +70,7 @@ class Followed:
         return {
             "folder": str(self.folder),
             "recordings": [one.to_json() for one in self.recordings],
-            "unrecorded": [asdict(one) for one in self.unrecorded],
+            "unrecorded": [as_dict(one) for one in self.unrecorded],
             "converted": [str(path) for path in self.converted],
             "child_exit_code": self.child_exit_code,
             "child_signal": self.child_signal,

@@ -10,13 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass, field, replace
+from dotnetdiag._dataclasses import as_dict, dataclass, field, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.profile import State
@@ -130,7 +129,7 @@ class Top:
 
     def to_json(self) -> dict[str, Any]:
         """Its fields by name."""
-        return asdict(self)
+        return as_dict(self)
 
 
 class Sums:

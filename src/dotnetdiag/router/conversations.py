@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 
-from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._dataclasses import as_dict, dataclass
 from dotnetdiag.ipc.conversation import Conversation
 from dotnetdiag.ipc.explanation import ExplainedField, ExplainedMessage, Sender
 
@@ -36,7 +35,7 @@ class Heard:
             "name": message.name,
             "offset": message.offset,
             "size": message.size,
-            "fields": [asdict(field) for field in message.fields],
+            "fields": [as_dict(field) for field in message.fields],
             "problems": list(message.problems),
         }
 

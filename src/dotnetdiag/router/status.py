@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 
-from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._dataclasses import as_dict, dataclass
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.transport import Deadline
 from dotnetdiag.transport.aio import drive
@@ -57,7 +56,7 @@ class RouterStatus:
 
     def to_dict(self) -> dict[str, object]:
         """The same for JSON."""
-        return asdict(self)
+        return as_dict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
