@@ -389,7 +389,18 @@ def test_as_dict_is_that_of_the_standard_library() -> None:
         other: Any = None
 
     one = Inner(name="a")
+
+    class More(Inner):
+        pass
+
     place = Place(one, 3)
+    more = More(name="more")
+    assert ours.as_dict(more) == dataclasses.asdict(more)
+    assert ours.as_dict(Outer(inner=more, many=[more], by_name={})) == dataclasses.asdict(
+        Outer(inner=more, many=[more], by_name={})
+    )
+    with pytest.raises(TypeError):
+        ours.as_dict(Inner)
     outer = Outer(
         inner=one,
         many=[one, Inner(name="b", values=())],

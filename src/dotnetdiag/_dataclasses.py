@@ -331,7 +331,11 @@ def field_names(of: object) -> tuple[str, ...]:
 
 
 def as_dict(of: object) -> dict[str, Any]:
-    """As :func:`dataclasses.asdict`: fields by name, what is in them likewise, of dicts, lists and tuples new ones; of others copies."""
+    """As :func:`dataclasses.asdict`: fields by name, what is in them likewise, of dicts, lists and tuples new ones; of others copies, also of those
+    whose classes are made of dict or list, in which that looks for dataclasses.
+    """
+    if isinstance(of, type):
+        raise TypeError("as_dict() is of instances of dataclasses")
     return {name: _plain(getattr(of, name)) for name in field_names(of)}
 
 
@@ -339,7 +343,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, _ATOMS):
         return value
     kind = type(value)
-    if _PLAN in kind.__dict__ or _READ[0] in kind.__dict__:
+    if hasattr(kind, _PLAN) or any(_READ[0] in base.__dict__ for base in kind.__mro__):
         return as_dict(value)
     if kind is dict:
         return {_plain(key): _plain(one) for key, one in value.items()}

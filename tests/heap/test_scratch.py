@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import sys
 from pathlib import Path
 
@@ -61,3 +63,30 @@ def test_where_there_is_no_place_it_is_memory(reserved: int, folder: Path, monke
         column.extend(told[first : first + 1000])
     assert files_mapped(folder) == 0
     assert np.array_equal(column.rows, told)
+
+
+class Refusing(mmap.mmap):
+    """Of a kernel without large pages, or without pages that are had at hand."""
+
+    def madvise(self, *_: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+
+def test_what_the_system_does_not_know_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        scratch, "_memory", lambda size: Refusing(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    )
+    column, told = Growing(np.uint64), np.arange(1_000_000, dtype=np.uint64)
+    assert not column.have_ready(0, 1_000_000)
+    column.extend(told)
+    assert np.array_equal(column.taken(), told)
+
+
+def test_rows_are_reserved_and_had_at_hand_and_hold_what_comes() -> None:
+    column, told = Growing(np.uint32), np.arange(100_000, dtype=np.uint32)
+    column.extend(told[:10])
+    column.reserve(5)
+    column.have_ready(0, 60_000)
+    column.have_ready(60_000, 200_000)
+    column.extend(told[10:])
+    assert np.array_equal(column.taken(), told)

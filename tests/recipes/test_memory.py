@@ -33,6 +33,8 @@ def test_nobody_has_nothing() -> None:
         ({"/proc/meminfo": "MemAvailable: 4 kB\n", "max": "max\n", "current": "1000\n"}, 4096),
         ({"/proc/meminfo": "MemAvailable: 4 kB\n", "max": "1000\n", "current": "3000\n"}, 0),
         ({"/proc/meminfo": "\n"}, None),
+        ({"/proc/meminfo": "MemAvailable:\n"}, None),
+        ({"/proc/meminfo": "MemAvailable: lots kB\n"}, None),
         ({}, None),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import inspect
+import math
 import os
 import signal
 import socket
@@ -711,6 +712,15 @@ def pair(
     stream.close()
 
 
+def more(stream: SocketStream, view: memoryview, quiet_s: float) -> int:
+    """What a thread gets: the main one, which signals interrupt, does not wait in one call."""
+    thread, results = _blocked(lambda: sockets.more_into(stream, view, quiet_s))
+    thread.join(SOON)
+    (result,) = results
+    assert isinstance(result, int)
+    return result
+
+
 def test_more_goes_on_until_the_buffer_is_full(pair: tuple[SocketStream, socket.socket]) -> None:
     stream, peer = pair
     data = os.urandom(3_000_000)
@@ -723,7 +733,7 @@ def test_more_goes_on_until_the_buffer_is_full(pair: tuple[SocketStream, socket.
     sender.start()
     buffer = bytearray(len(data) - 10)
     size = stream.receive_into(memoryview(buffer), soon())
-    assert size + sockets.more_into(stream, memoryview(buffer)[size:], SOON) == len(buffer)
+    assert size + more(stream, memoryview(buffer)[size:], SOON) == len(buffer)
     sender.join(SOON)
     assert buffer == data[:-10]
     assert stream.receive(100, soon()) == data[-10:]
@@ -734,8 +744,8 @@ def test_more_ends_when_nothing_comes(pair: tuple[SocketStream, socket.socket]) 
     buffer = memoryview(bytearray(100))
     peer.sendall(b"some")
     began = time.monotonic()
-    assert sockets.more_into(stream, buffer, 0.05) == 4
-    assert sockets.more_into(stream, buffer, 0.05) == 0
+    assert more(stream, buffer, 0.05) == 4
+    assert more(stream, buffer, 0.05) == 0
     assert 0.05 <= time.monotonic() - began < SOON
     peer.sendall(b"more")
     assert stream.receive(100, soon()) == b"more"
@@ -746,8 +756,8 @@ def test_more_ends_with_the_stream_which_the_next_receive_tells(pair: tuple[Sock
     buffer = memoryview(bytearray(100))
     peer.sendall(b"last")
     peer.close()
-    assert sockets.more_into(stream, buffer, SOON) == 4
-    assert sockets.more_into(stream, buffer, SOON) == 0
+    assert more(stream, buffer, SOON) == 4
+    assert more(stream, buffer, SOON) == 0
     assert stream.receive(100, soon()) == b""
     stream.close()
 
@@ -761,7 +771,37 @@ def test_close_from_another_thread_ends_more(pair: tuple[SocketStream, socket.so
     thread.join(SOON)
     assert results == [0]
     assert time.monotonic() - began < SOON / 2
-    assert sockets.more_into(stream, memoryview(bytearray(10)), SOON) == 0
+    assert more(stream, memoryview(bytearray(10)), SOON) == 0
+
+
+@pytest.mark.parametrize("quiet_s", [SOON, 1e20, math.inf])
+def test_more_takes_any_time(pair: tuple[SocketStream, socket.socket], quiet_s: float) -> None:
+    stream, peer = pair
+    peer.sendall(b"all")
+    assert more(stream, memoryview(bytearray(3)), quiet_s) == 3
+
+
+@pytest.mark.parametrize("quiet_s", [-1.0, math.nan])
+def test_a_time_that_is_none_is_refused(pair: tuple[SocketStream, socket.socket], quiet_s: float) -> None:
+    stream, peer = pair
+    peer.sendall(b"all")
+    with pytest.raises(UsageError):
+        sockets.more_into(stream, memoryview(bytearray(3)), quiet_s)
+    assert stream.receive(3, soon()) == b"all"
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals of POSIX")
+def test_signals_do_not_make_more_longer(pair: tuple[SocketStream, socket.socket]) -> None:
+    stream, _ = pair
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    began = time.monotonic()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+        assert sockets.more_into(stream, memoryview(bytearray(3)), 0.05) == 0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - began < SOON / 2
 
 
 def test_close_from_another_thread_wakes_a_blocked_accept(short_tmp: Path) -> None:

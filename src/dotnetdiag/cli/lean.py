@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import os
 import sys
@@ -111,6 +112,7 @@ _POSTPONED = frozenset(
     {"numpy.typing", "dotnetdiag.events.fallback", "dotnetdiag.trace.fallback", "dotnetdiag.analysis.filters"}
 )
 """Modules that are loaded when something of theirs is used, and not before: what stands in where there is no compiler, and what stacks alone need."""
+_asking = _thread.allocate_lock()
 _wanted: set[str] = set()
 """Those of which something was."""
 
@@ -122,8 +124,9 @@ class _StandIn(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         _wanted.add(self.__name__)
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
+        with _asking:
+            if sys.modules.get(self.__name__) is self:
+                del sys.modules[self.__name__]
         return getattr(import_module(self.__name__), name)
 
 

@@ -41,6 +41,7 @@ def receive_into(progress: SessionProgress, stream: Stream, view: memoryview, de
 
 def fill(progress: SessionProgress, stream: Stream, view: memoryview, deadline: Deadline, quiet_s: float) -> int:
     """As :func:`receive_into`, and what comes behind it, until ``view`` is full or so long nothing came."""
+    Deadline(quiet_s)  # raises UsageError, before anything has come
     size = receive_into(progress, stream, view, deadline)
     if 0 < size < len(view) and (more := more_into(stream, view[size:], quiet_s)):
         size += progress.arrived(more)

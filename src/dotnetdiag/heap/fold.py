@@ -46,7 +46,8 @@ class HeapFold:
         What is not used is given back.
         """
         self._ready = Walk(8)
-        self._ready.have_ready(objects, goes_on)
+        if objects:
+            self._ready.have_ready(objects, goes_on)
 
     def _walk(self, pointer_size: int) -> Walk:
         """A new one."""

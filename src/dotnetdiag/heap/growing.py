@@ -67,10 +67,14 @@ class Growing:
             self._reserve(2 * rows)
         return self._array[self._rows : rows]
 
+    def reserve(self, rows: int) -> None:
+        """Place for so many in all, which takes no memory before it is written to."""
+        if rows > len(self._array):
+            self._reserve(rows)
+
     def have_ready(self, first: int, last: int) -> bool:
         """Have memory at hand for rows that are not there yet, from one to before another; False where the system cannot."""
-        if last > len(self._array):
-            self._reserve(last)
+        self.reserve(last)
         size = self._array.itemsize
         return self._mapping is not None and have_ready(self._mapping.map, first * size, last * size)
 

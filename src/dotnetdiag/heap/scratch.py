@@ -10,6 +10,7 @@ import mmap
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from typing import IO, Any, TypeAlias
 
 import numpy as np
@@ -64,7 +65,8 @@ class Mapping:
 
     def _advise(self, size: int) -> None:
         if self._file is None and size >= _HUGE_BYTES:
-            self.map.madvise(mmap.MADV_HUGEPAGE)
+            with suppress(OSError):  # of a system that has none
+                self.map.madvise(mmap.MADV_HUGEPAGE)
 
 
 def empty(rows: int, kind: Any) -> Array:

@@ -117,7 +117,7 @@ class Walk:
         """Have memory at hand for so many objects and as many references, a piece at a time, and as long as it ``goes_on``."""
         columns = ((self.address, 1), (self.size, 1), (self.type_code, 1), (self.edge_start, 1), (self.target, 2))
         for column, each in columns:
-            column.room(each * objects)
+            column.reserve(each * objects)
         for first in range(0, objects, _READY_ROWS):
             last = min(first + _READY_ROWS, objects)
             for column, each in columns:

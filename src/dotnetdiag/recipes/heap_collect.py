@@ -213,8 +213,10 @@ class _Loading:
         self._wanted.wait(REQUEST_S)
         fold, stream = _makers()
         made = fold()
-        if self._objects:
+        try:
             made.have_ready(self._objects, lambda: not self._wanted.is_set())
+        except (OSError, MemoryError):  # there may be less of it than anybody says, and what is needed is not known yet
+            made = fold()
         return made, stream
 
     def _end(self, outcome: Outcome[tuple[HeapFold, type[WindowStream]]]) -> None:

@@ -137,7 +137,7 @@ _ALONE: Mapping[str, LiveKind] = {
         f"{CLR_PROVIDER}:0x1000008015:5",
         SAMPLER,
         is_timed=True,
-        NO_START="no start: the program ran already, and what it began with is over; give the COMMAND that starts it",
+        NO_START="no start was told of: the program ran already (give the COMMAND that starts it), or it is of NativeAOT, which tells of none",
     ),
     "tasks": _kind("tasks", "TasksFold", f"{_TPL}:0xb:5", NO_EVENTS="no tasks: none was awaited"),
     "threadpool": _kind(

@@ -19,10 +19,9 @@ def resident_bytes(pid: int) -> int | None:
 
 def available_bytes() -> int | None:
     """What this process could still have, without another that loses it."""
+    lines = (line.split() for line in _text("/proc/meminfo").splitlines())
     found = [
-        int(words[1]) << 10
-        for words in map(str.split, _text("/proc/meminfo").splitlines())
-        if words[:1] == ["MemAvailable:"]
+        int(words[1]) << 10 for words in lines if words[:1] == ["MemAvailable:"] and words[1:2] and words[1].isdecimal()
     ]
     for limit, used in _LIMITS:
         both = _text(limit).strip(), _text(used).strip()

@@ -14,12 +14,13 @@ import select
 import socket
 import struct
 import sys
+import threading
 from collections.abc import Callable
 from typing import ClassVar, NoReturn
 
 from dotnetdiag.errors import ConnectionEnded, TransportError, UsageError
 from dotnetdiag.transport.addresses import Address, TcpAddress
-from dotnetdiag.transport.deadline import Deadline
+from dotnetdiag.transport.deadline import LONGEST_WAIT_S, Deadline
 from dotnetdiag.transport.forks import close_in_forked_child
 from dotnetdiag.transport.loopback_users import loopback_user
 from dotnetdiag.transport.refcount import RefCount
@@ -278,10 +279,13 @@ def more_into(stream: Stream, view: memoryview, quiet_s: float) -> int:
     """What comes behind bytes that have come, until ``view`` is full, nothing came for ``quiet_s``, or the stream ends, which its next ``receive``
     tells: how many.
 
-    In one system call where there is one that waits (Linux): a thread that has to have the interpreter's lock after each 200 KB of 270 MB waits
-    for it half of the time, and the peer with it. Only here a socket blocks, for no longer than ``quiet_s`` in all, or until it is closed.
+    In one system call where there is one that waits (Linux; not in the main thread, where signals begin it anew): a thread that has to have the
+    interpreter's lock after each 200 KB of 270 MB waits for it half of the time, and the peer with it. Only here a socket blocks, for no longer
+    than ``quiet_s`` in all, or until it is closed. Raises UsageError for a time that is none.
     """
-    if isinstance(stream, SocketStream) and stream.IS_PLAIN and sys.platform.startswith("linux"):
+    quiet_s = min(max(Deadline(quiet_s).left_s, 0.0), LONGEST_WAIT_S)
+    may_block = sys.platform.startswith("linux") and threading.current_thread() is not threading.main_thread()
+    if may_block and isinstance(stream, SocketStream) and stream.IS_PLAIN:
         return stream.wait_for_all(view, quiet_s)
     size = 0
     while size < len(view):
