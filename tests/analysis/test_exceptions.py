@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
@@ -18,7 +17,6 @@ from dotnetdiag.analysis import spilled
 from dotnetdiag.analysis.exceptions import NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS
-from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.trace import Trace
@@ -222,12 +220,3 @@ def test_of_what_came_little_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> No
             assert sum(map(len, asked._events)) < 64
             assert sum(rows.nbytes for rows in asked._rows._fresh) + asked._rows._rows.held_bytes < 16_384
     assert asked.result().count == 4000
-
-
-@pytest.mark.parametrize("count", [0, 1, 9, 130, 1000, 12_345])
-def test_the_time_of_all_is_rounded_as_that_of_one_array(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "SLICE_ROWS", 128)
-    values = np.random.default_rng(count).random(count) ** 9
-    rows = SpilledRows(np.float64)
-    rows.append(values)
-    assert room._total(rows, 0, count) == float(values.sum())

@@ -99,4 +99,4 @@ def answer_sliced(
 
 
 def _units(columns: Iterable[str]) -> dict[str, str]:
-    return {name: unit for name in columns for end, unit in _UNITS.items() if name.endswith(end)}
+    return {name: unit for name in columns for end, unit in _UNITS.items() if name.endswith(end) or f"_{name}" == end}

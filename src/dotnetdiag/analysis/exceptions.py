@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,18 +22,17 @@ from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, numbe
 from dotnetdiag.analysis.exception_ends import FollowedExceptions
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
+from dotnetdiag.analysis.kind_rows import KindRows, KindStacks, Values, columns_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.running_groups import Numbering, RunningGroups
-from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
+from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import NO_STACKS
-from dotnetdiag.analysis.thrown_rows import ThrownRows, ThrownStacks
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
-from dotnetdiag.table.table import PIECE_ROWS
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -141,7 +140,7 @@ class ExceptionsFold:
             kind: KeptEvents(having(number), names=("MethodName",) if kind in _WITH_METHOD else (), texts=self._methods)
             for number, kind in _KINDS.items()
         }
-        self._rows, self._followed = ThrownRows(), FollowedExceptions()
+        self._rows, self._followed = KindRows(ends.ROW_FIELDS), FollowedExceptions()
         self._events: list[Array] = []
         self._waiting = 0
         self._is_concluded = False
@@ -164,7 +163,10 @@ class ExceptionsFold:
             is_alone = (flags >= 0) & (flags & (_NESTED | _AGAIN) == 0)
             thread = self._rows.threads.of(found, kept)
             kind = np.where(is_alone, ends.ALONE, ends.THROWN)
-            row = self._rows.add(found, kept, thread)
+            row, rows = self._rows.add(found, kept, thread, kept["ExceptionType"])
+            rows["catch_ms"] = rows["handled_ms"] = np.nan
+            rows["caught_by"] = -1
+            rows["message"], rows["flags"] = kept["ExceptionMessage"], np.maximum(flags, 0)
             self._wait(kept, kind=kind, thread=self._rows.threads.ids[thread], row=row)
         for kind_of_all, one in self._others.items():
             found = one.events_of(window)
@@ -190,7 +192,7 @@ class ExceptionsFold:
     def _follow(self) -> None:
         events = np.concatenate([np.zeros(0, ends.EVENT), *self._events])
         self._events, self._waiting = [], 0
-        self._rows.settle(self._followed.follow(events, self._unknown(), is_last=False))
+        self._rows.settle(self._followed.follow(events, self._unknown(), is_last=False).changes())
         self._is_concluded = False
 
     def _conclude(self) -> None:
@@ -199,7 +201,7 @@ class ExceptionsFold:
             self._follow()
         if not self._is_concluded:
             followed = copy.copy(self._followed)
-            self._rows.conclude(followed.follow(np.zeros(0, ends.EVENT), self._unknown(), is_last=True))
+            self._rows.conclude(followed.follow(np.zeros(0, ends.EVENT), self._unknown(), is_last=True).changes())
             self._is_concluded = True
 
     def _unknown(self) -> int:
@@ -211,7 +213,7 @@ class ExceptionsFold:
         self._conclude()
         answer = _Answer(
             thrown=self._rows,
-            stacks=ThrownStacks(self._rows, self._types.names),
+            stacks=KindStacks(self._rows, self._types.names),
             types=self._types.names,
             messages=self._messages.names,
             methods=[_as_elsewhere(one) for one in self._methods.names],
@@ -233,8 +235,8 @@ class _Answer:
     def __init__(
         self,
         *,
-        thrown: ThrownRows,
-        stacks: ThrownStacks,
+        thrown: KindRows,
+        stacks: KindStacks,
         types: Sequence[str],
         messages: Sequence[str],
         methods: Sequence[str],
@@ -267,14 +269,14 @@ class _Answer:
             by_method=self._grouped("exceptions by method", ("method", "type"), found.by_method, notes),
             by_catch=self._grouped("exceptions by who caught them", ("caught_by", "type"), found.by_catch, notes),
             by_second=self._by_second(found, notes),
-            stacks=self._stacks.profile,
+            stacks=partial(self._stacks.profile, "Exceptions", "exceptions"),
             totals=ExceptionTotals(
                 count=self._count,
                 caught=len(found.ended),
                 again=found.again,
                 nested=found.nested,
-                catch_ms=_total(found.ended, 0, len(found.ended)),
-                max_catch_ms=found.longest,
+                catch_ms=found.ended.total,
+                max_catch_ms=found.ended.most,
                 per_second=self._count / self._seconds if self._seconds and self._count else None,
             ),
             notes=notes,
@@ -293,14 +295,9 @@ class _Answer:
 
     def _columns(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         """Of the table of all: columns of some rows."""
-        some = self._rows.read(first, last) if last - first <= PIECE_ROWS else None
+        return columns_of(self._rows, self._column, names, first, last)
 
-        def values(name: str) -> Array:
-            return np.ascontiguousarray(some[name]) if some is not None else self._rows.column(name, first, last)
-
-        return {name: self._column(name, values) for name in names}
-
-    def _column(self, name: str, values: Callable[[str], Array]) -> Column:
+    def _column(self, name: str, values: Values) -> Column:
         if name in ("start_ms", "finally_ms"):
             return Scalar(values("ms" if name == "start_ms" else name), None, Kind.F8)
         if name in ("pid", "tid"):
@@ -379,9 +376,8 @@ class _Sums:
         self._type, self._thread = type_of_kind + 1, thread_of_kind
         self.by_type, self.by_message, self.by_method, self.by_catch = (RunningGroups() for _ in range(4))
         self.by_second, self.threads = RunningGroups(), Numbering()
-        self.ended = SpilledRows(np.float64)
+        self.ended = Spread()
         self.again = self.nested = 0
-        self.longest = 0.0
         types = int(self._type.max(initial=0)) + 1
         self.first_ms, self.last_ms = np.full(types, np.inf), np.full(types, -np.inf)
         self.longest_of, self.caught_of = np.zeros(types), np.zeros(types, np.int64)
@@ -403,15 +399,6 @@ class _Sums:
         np.maximum.at(self.last_ms, type_, ms)
         np.maximum.at(self.longest_of, type_, catch)
         self.caught_of += np.bincount(type_[is_caught], minlength=len(self.caught_of))
-        self.ended.append(catch_ms[is_caught])
-        self.longest = max(self.longest, float(catch_ms[is_caught].max(initial=0.0)))
+        self.ended.add(catch_ms[is_caught])
         self.again += int((rows["flags"] & _AGAIN > 0).sum())
         self.nested += int((rows["flags"] & _NESTED > 0).sum())
-
-
-def _total(values: SpilledRows, first: int, count: int) -> float:
-    """The sum of some of them, as numpy has that of an array: halves are added up by themselves, so that little is rounded away."""
-    if count <= SLICE_ROWS:
-        return float(values.read(first, first + count).sum())
-    half = count // 2 - count // 2 % 8
-    return _total(values, first, half) + _total(values, first + half, count - half)

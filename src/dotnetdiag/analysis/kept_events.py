@@ -184,6 +184,17 @@ class KeptEvents:
             self._parts = [_joined(self._parts)]
         return self._parts[0] if self._parts else self._nothing()
 
+    def take(self) -> Kept:
+        """What was kept, which goes."""
+        made = self.all()
+        self._parts, self._stored, self._bytes = [], [], 0
+        return made
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the fields but for lists."""
+        return (*self._numbers, *self._names, *self._header)
+
     def parts(self) -> Iterator[Kept]:
         """The same in pieces, one at least."""
         yield from (_joined([one]) for one in self._stored)
@@ -196,7 +207,7 @@ class KeptEvents:
     def _nothing(self) -> Kept:
         none = np.zeros(0, np.int32)
         lists = {name: np.zeros((0, one.most, len(one.names))) for name, one in self._lists.items()}
-        return Kept(np.zeros(0), none, none, dict.fromkeys((*self._numbers, *self._names, *self._header), none) | lists)
+        return Kept(np.zeros(0), none, none, dict.fromkeys(self.names, none) | lists)
 
 
 class _StoredPart:

@@ -1,18 +1,24 @@
-"""What begins with an event that has a stack and ends with another: waits, awaits, work in a queue. Rows, and a profile weighted by how long."""
+"""What begins with an event that has a stack and ends with another: waits, awaits, work in a queue. Rows, and a profile weighted by how long.
+
+Ends are looked for while windows come, and rows are spilled: of a million waits some megabytes are in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents
+from dotnetdiag.analysis.kind_rows import Change, KindRows, KindStacks
 from dotnetdiag.analysis.pairs import pairs
 from dotnetdiag.analysis.profile import MILLISECONDS, State
+from dotnetdiag.analysis.rows import is_worker
+from dotnetdiag.analysis.running_groups import Numbering
+from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Losses
@@ -20,76 +26,194 @@ from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_NS = 1_000_000
+FOLLOWED_EVENTS = 1 << 14
+"""So many are waited for before ends are looked for, which costs something each time."""
+_SHARE_OF_OPEN = 8
+"""As much more as this part of what is open, each of which is looked at then: so all is looked at a few times, however much never ends."""
+_OPEN = np.dtype([("ms", "f8"), ("key", "i8"), ("row", "u4"), ("process", "i4")])
+_OPEN_TOGETHER = 1 << 14
+"""What is open lies in parts of so many or more: of a million none is copied as a whole."""
+_MOST = float((1 << 63) - 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lasting:
-    """``starts`` in the order in which they came. Of each, ``stop`` is the row of its stop in ``stops`` (-1: none was recorded), ``duration_ms`` how
-    long it took (NaN then), and ``method`` which did it, as in ``Stacked``. ``profile``: their stacks, in ms, of which ``row`` tells whose each is.
+    """A row for each start, in the order in which they came: ``ms``, ``kind`` and ``time`` (for ``stacks``), ``duration_ms`` (NaN: no end was
+    recorded), and fields of starts and of stops. ``pid`` and ``tid`` are of kinds.
     """
 
-    starts: Kept
-    stops: Kept
-    stop: Array
-    duration_ms: Array
-    frame: Array
-    method: Coded
-    profile: StackProfile
-    row: Array
+    name: str
+    rows: SpilledRows
+    stacks: KindStacks
+    pid: Array
+    tid: Array
     losses: Losses
+    state: State
+    in_turn: bool
+    """Whether what one thread has begun is over before it begins more: then it is drawn along time."""
 
-    @property
-    def known(self) -> Array:
-        """A mask of those whose end was recorded."""
-        return self.stop >= 0
+    def __len__(self) -> int:
+        return len(self.rows)
 
-    def thread_names(self, ids: Array) -> list[str | None]:
-        """Of threads by their ids; None where the recording has no name."""
-        names = {one.thread_id: one.name or None for one in self.profile.threads}
-        return [names.get(one) for one in ids.tolist()]
+    def slices(self) -> Iterator[tuple[int, Array]]:
+        """All rows in parts: the number of the first, and they."""
+        return self.rows.slices()
+
+    def column(self, name: str) -> Array:
+        """A field of all rows, or ``pid`` and ``tid``."""
+        if name in ("pid", "tid"):
+            return getattr(self, name)[self.rows.column("kind", 0, len(self))]  # type: ignore[no-any-return]
+        return self.rows.column(name, 0, len(self))
+
+    def which_stack(self) -> Array:
+        """Of all rows, as ``stacks`` numbers them."""
+        return self.stacks.of(self.column("kind"), self.column("time"))
+
+    def methods(self) -> Coded:
+        """The first method of the program in the stack of each row."""
+        return self.stacks.methods(self.which_stack())
+
+    def profile(self) -> StackProfile:
+        """The stacks, in ms."""
+        return self.stacks.profile(self.name, MILLISECONDS, weight="duration_ms", lasts=self.in_turn, state=self.state)
 
 
 class LastingEvents:
-    """Takes windows; :meth:`result` is what came. A stop is of its start's process, and has the same ``by``: a field of both, or the thread."""
+    """Takes windows; :meth:`result` is what came. A stop is of its start's process, and has the same ``by``: a field of both, or the thread.
+    ``lasted`` says of stops how long it took, in ms, NaN for those that do not tell; without it the times of the events do. A row has the fields of
+    its start, those that are ``more``, and of its stop what is ``told`` (fields, ``ms`` and ``tid``, as ``stop_…``; NaN and -1 without one).
+    """
 
-    def __init__(self, starts: KeptEvents, stops: KeptEvents, *, by: str | None = None) -> None:
-        self._starts, self._stops, self._by = StackedEvents(starts), stops, by
+    def __init__(
+        self,
+        starts: KeptEvents,
+        stops: KeptEvents,
+        *,
+        by: str | None = None,
+        lasted: Callable[[Kept], Array] | None = None,
+        told: Sequence[str] = (),
+        more: Sequence[str] = (),
+    ) -> None:
+        self._starts, self._stops, self._by = starts, stops, by
+        self._lasted, self._told, self._more = lasted, tuple(told), tuple(more)
+        whole = [*starts.names, *more, *(f"stop_{name}" for name in self._told if name != "ms")]
+        self._fractions = ("duration_ms", *(("stop_ms",) if "ms" in self._told else ()))
+        self._rows = KindRows([*((name, "f8") for name in self._fractions), *((name, "i8") for name in whole)])
+        self._open: list[Array] = []
+        self._processes = Numbering()
+        self._waiting = 0
 
     def wants(self, schema: EventSchema) -> bool:
         """Starts, stops, and what names the threads of the pool."""
-        return self._starts.wants(schema) or self._stops.wants(schema)
+        return self._starts.wants(schema) or self._stops.wants(schema) or is_worker(schema)
 
-    def feed(self, window: EventTable) -> None:
-        """Take the next window."""
-        self._starts.feed(window)
-        self._stops.feed(window)
+    def feed(self, window: EventTable, more: Callable[[Kept], Mapping[str, Array]] | None = None) -> None:
+        """Take the next window. ``more`` gives these fields of starts."""
+        self._rows.columns.look_at(window)
+        found = self._starts.events_of(window)
+        if len(found):
+            self._add(found, more)
+        self._waiting += len(found) + len(self._stops.feed(window))
+        if self._waiting >= max(FOLLOWED_EVENTS, sum(map(len, self._open)) // _SHARE_OF_OPEN):
+            self._follow()
 
-    def result(
-        self, name: str, lasted: Callable[[Kept, Array], Array] | None = None, *, state: State = State.BLOCKED
-    ) -> Lasting:
-        """``lasted`` says of rows of the stops how long it took, in ms, NaN for those that do not tell; without it the times of the events do."""
-        starts, stops = self._starts.kept, self._stops.all()
-        keys = [[kept.pid, kept.tid if self._by is None else kept[self._by]] for kept in (starts, stops)]
-        stop = pairs(starts.ms, keys[0], stops.ms, keys[1])
-        known = np.flatnonzero(stop >= 0)
-        duration = np.full(len(starts), np.nan)
-        duration[known] = np.maximum(stops.ms[stop[known]] - starts.ms[known], 0.0)
-        if lasted is not None and len(known):
-            told = lasted(stops, stop[known])
-            duration[known] = np.where(np.isnan(told), duration[known], told)
-        weight = np.nan_to_num(duration)
-        # what a thread has begun that others end may overlap: it is not drawn along time
-        lengths = (weight * _NS).astype(np.int64) if self._by is None else None
-        made = self._starts.result(name, MILLISECONDS, weight, lengths, state=state)
-        return Lasting(
-            starts=starts,
-            stops=stops,
-            stop=stop,
-            duration_ms=duration,
-            frame=made.frame,
-            method=made.method,
-            profile=made.profile,
-            row=made.row,
-            losses=made.losses,
+    def _add(self, found: EventTable, more: Callable[[Kept], Mapping[str, Array]] | None) -> None:
+        kept = self._starts.of(found)
+        numbers, rows = self._rows.add(found, kept, self._rows.threads.of(found, kept))
+        for name in self._fractions:
+            rows[name] = np.nan
+        for name in self._told:
+            if name != "ms":
+                rows[f"stop_{name}"] = NONE
+        for name, values in {**kept.fields, **(more(kept) if more else {})}.items():
+            rows[name] = _whole(values)
+        fresh = np.empty(len(kept), _OPEN)
+        fresh["ms"], fresh["row"], fresh["key"], fresh["process"] = (
+            kept.ms,
+            numbers,
+            self._key(kept),
+            self._process(kept),
         )
+        self._keep_open(fresh)
+
+    def _keep_open(self, starts: Array) -> None:
+        if self._open and len(self._open[-1]) < _OPEN_TOGETHER:
+            starts = np.concatenate([self._open.pop(), starts])
+        self._open.append(starts)
+
+    def _key(self, kept: Kept) -> Array:
+        return kept.tid if self._by is None else _whole(kept[self._by])
+
+    def _process(self, kept: Kept) -> Array:
+        return self._processes.of(kept.pid.astype(np.int64, copy=False))
+
+    def _follow(self, *, is_last: bool = False) -> None:
+        """Look for ends of what is open. Events of the last time wait, if more may come: what begins and ends in one tick does so in that order."""
+        self._waiting = 0
+        stops = self._stops.take()
+        if not len(stops):
+            self._rows.settle(())
+            return
+        begun = max((float(part["ms"].max(initial=-np.inf)) for part in self._open[-1:]), default=-np.inf)
+        until = np.inf if is_last else max(begun, float(stops.ms.max()))
+        waits = stops.ms >= until
+        if waits.any():
+            self._stops.add(stops.of(np.flatnonzero(waits)))
+            stops = stops.of(np.flatnonzero(~waits))
+        key, process = self._key(stops), self._process(stops)
+        ordered = np.sort(key)
+        asked = [_among(part["key"], ordered) & (part["ms"] < until) for part in self._open]
+        some = np.concatenate([np.zeros(0, _OPEN), *(part[own] for part, own in zip(self._open, asked, strict=True))])
+        stop = pairs(some["ms"], [some["process"], some["key"]], stops.ms, [process, key])
+        ended = stop >= 0
+        self._rows.settle([self._change(some[ended], stops.of(stop[ended]))])
+        parts, self._open, before = self._open, [], 0
+        for part, own in zip(parts, asked, strict=True):
+            count = int(own.sum())
+            stays = ~own
+            stays[own] = ~ended[before : before + count]
+            before += count
+            self._keep_open(part if stays.all() else part[stays])
+
+    def _change(self, starts: Array, stops: Kept) -> Change:
+        duration = np.maximum(stops.ms - starts["ms"], 0.0)
+        if self._lasted is not None:
+            told = self._lasted(stops)
+            duration = np.where(np.isnan(told), duration, told)
+        values = {"duration_ms": duration}
+        for name in self._told:
+            is_own = name in ("ms", "tid")
+            values[f"stop_{name}"] = getattr(stops, name) if is_own else _whole(stops[name])
+        return Change(rows=starts["row"].astype(np.int64), values=values)
+
+    def result(self, name: str, *, state: State = State.BLOCKED) -> Lasting:
+        """What came until now; more may come, and another be asked for. Raises UsageError before the first window."""
+        self._follow(is_last=True)
+        pid, tid = self._rows.threads.told()
+        thread, _, _ = self._rows.kinds.told()
+        return Lasting(
+            name=name,
+            rows=self._rows.given(),
+            stacks=KindStacks(self._rows),
+            pid=pid[thread],
+            tid=tid[thread],
+            losses=self._rows.columns.context.losses,
+            state=state,
+            in_turn=self._by is None,
+        )
+
+
+def _among(values: Array, ordered: Array) -> Array:
+    """Which of the values are among others, which are sorted."""
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    found: Array = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values
+    return found
+
+
+def _whole(values: Array) -> Array:
+    """Whole numbers of what should be some: a damaged file may say that a field has fractions."""
+    if values.dtype.kind != "f":
+        return values
+    found: Array = np.clip(np.nan_to_num(values, nan=NONE), -_MOST, _MOST)
+    return found.astype(np.int64)

@@ -90,6 +90,7 @@ class LoaderFold:
         self._binds = LastingEvents(
             KeptEvents(having(BIND), names=names, texts=self._texts),
             KeptEvents(having(BOUND), ("Success", "Cached"), names=ends, texts=self._texts),
+            told=("ms", "Success", "Cached", "ResultAssemblyPath"),
         )
         self._attempts = KeptEvents(having(ATTEMPT), ("Stage", "Result"), names=("ErrorMessage",), texts=self._texts)
         self._assemblies = KeptEvents(
@@ -123,24 +124,25 @@ class LoaderFold:
         assemblies = self._assemblies.all()
         types, typed = self._types.all(), self._typed.all()
         stop = pairs(types.ms, [types.pid, types["TypeLoadStartID"]], typed.ms, [typed.pid, typed["TypeLoadStartID"]])
-        notes = [] if len(assemblies) or len(made.starts) else [NO_EVENTS]
-        if len(assemblies) and not len(made.starts):
+        notes = [] if len(assemblies) or len(made) else [NO_EVENTS]
+        if len(assemblies) and not len(made):
             notes.append(NO_BINDS)
         self._notes = tuple(notes)
         loaded = picked(typed.ms, stop, np.nan) - types.ms
         binds = self._bind_columns(made)
-        failed = int((np.asarray(made.stops["Success"])[made.stop[made.known]] == 0).sum())
-        bind_ms = covered_ms(made.starts.pid, made.starts.ms, made.starts.ms + np.nan_to_num(made.duration_ms))
+        failed = int((made.column("stop_Success") == 0).sum())
+        ms = made.column("ms")
+        bind_ms = covered_ms(made.column("pid"), ms, ms + np.nan_to_num(made.column("duration_ms")))
         return LoaderReport(
             assemblies=self._table("assemblies that were loaded", self._assembly_columns(assemblies)),
             binds=self._table("binds", binds),
             types=self._table("types that were loaded", self._type_columns(types, typed, stop, loaded)),
-            profile=made.profile,
+            profile=made.profile(),
             totals=LoaderTotals(
                 assemblies=len(assemblies),
-                binds=len(made.starts),
+                binds=len(made),
                 failed=failed,
-                bind_ms=bind_ms if len(made.starts) else None,
+                bind_ms=bind_ms if len(made) else None,
                 types=len(types),
                 type_ms=covered_ms(types.pid, types.ms, types.ms + np.nan_to_num(loaded)) if len(types) else None,
             ),
@@ -148,31 +150,30 @@ class LoaderFold:
         )
 
     def _bind_columns(self, made: Lasting) -> dict[str, Column]:
-        starts, known, stops = made.starts, made.known, made.stops
         attempts = self._attempts.all()
-        ended = picked(stops.ms, made.stop, -1.0)
+        ms, pid, tid, duration = (made.column(name) for name in ("ms", "pid", "tid", "duration_ms"))
+        known = ~np.isnan(duration)
         # the last way that was tried before the end, if it failed, tells why
-        last = latest_rows(
-            [attempts.pid, attempts.tid], attempts.ms, [starts.pid, starts.tid], np.where(known, ended, starts.ms)
-        )
-        last = np.where(picked(attempts.ms, last, -np.inf) >= starts.ms, last, -1)
-        success = picked(stops["Success"], made.stop, 0)
+        until = np.where(known, made.column("stop_ms"), ms)
+        last = latest_rows([attempts.pid, attempts.tid], attempts.ms, [pid, tid], until)
+        last = np.where(picked(attempts.ms, last, -np.inf) >= ms, last, -1)
+        success = made.column("stop_Success")
         wrong = known & (success == 0) & (picked(attempts["Result"], last, _SUCCESS) != _SUCCESS)
         stage = picked(attempts["Stage"], last, -1)
         return {
-            "start_ms": number(starts.ms),
-            "duration_ms": number(made.duration_ms),
-            "pid": whole(starts.pid),
-            "tid": whole(starts.tid),
-            "assembly": self._coded(starts["AssemblyName"]),
-            "requested_by": self._coded(starts["RequestingAssembly"]),
-            "context": self._coded(starts["AssemblyLoadContext"]),
+            "start_ms": number(ms),
+            "duration_ms": number(duration),
+            "pid": whole(pid),
+            "tid": whole(tid),
+            "assembly": self._coded(made.column("AssemblyName")),
+            "requested_by": self._coded(made.column("RequestingAssembly")),
+            "context": self._coded(made.column("AssemblyLoadContext")),
             "success": whole(success, known),
-            "cached": whole(picked(stops["Cached"], made.stop, 0), known),
-            "path": self._coded(picked(stops["ResultAssemblyPath"], made.stop, -1)),
+            "cached": whole(made.column("stop_Cached"), known),
+            "path": self._coded(made.column("stop_ResultAssemblyPath")),
             "stage": Coded.naming(Scalar(stage, mask(last >= 0), Kind.I8), self._stage),
             "error": self._coded(np.where(wrong, picked(attempts["ErrorMessage"], last, -1), -1)),
-            "method": made.method,
+            "method": made.methods(),
         }
 
     def _assembly_columns(self, assemblies: Kept) -> dict[str, Column]:

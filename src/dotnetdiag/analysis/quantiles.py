@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,18 +16,25 @@ def quantiles(values: Array, shares: Sequence[float]) -> list[float]:
     """
     if not len(values):
         return []
-    ordered = np.sort(values).astype(np.float64)
+    ordered = np.sort(values).astype(np.float64, copy=False)
     if np.isnan(ordered[-1]):
         return [float("nan")] * len(shares)
-    at = np.asarray(shares, np.float64) * (len(ordered) - 1)
+    return between(len(ordered), shares, lambda places: ordered[places])
+
+
+def between(count: int, shares: Sequence[float], at_places: Callable[[Array], Array]) -> list[float]:
+    """Of so many values in their order, some of which are told by their places."""
+    at = np.asarray(shares, np.float64) * (count - 1)
     below = np.floor(at).astype(np.int64)
-    low, high, part = ordered[below], ordered[np.minimum(below + 1, len(ordered) - 1)], at - below
-    step = high - low
+    low, high = at_places(np.append(below, np.minimum(below + 1, count - 1))).reshape(2, -1)
+    part, step = at - below, high - low
     made: list[float] = np.where(part < 0.5, low + step * part, high - step * (1 - part)).tolist()
     return made
 
 
+NAMES = {"median": 0.5, "95 %": 0.95, "99 %": 0.99, "most": 1.0}
+
+
 def quantiles_of(values: Array) -> Mapping[str, float]:
     """Some quantiles by name; none of nothing."""
-    names = {"median": 0.5, "95 %": 0.95, "99 %": 0.99, "most": 1.0}
-    return dict(zip(names, quantiles(values, [*names.values()]), strict=False))
+    return dict(zip(NAMES, quantiles(values, [*NAMES.values()]), strict=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,8 +50,9 @@ class Numbering:
 
 
 class RunningGroups:
-    """Of each group the ``first`` of its rows, their ``count``, and the ``total`` of their values, which are added up in the order of the rows:
-    so a sum is to the last bit what ``groups`` finds, however many rows come at once.
+    """Of each group the ``first`` of its rows, their ``count``, and the ``total`` and the ``most`` of their values: those that are NaN add
+    nothing, and are the most where there are no others. They are added up in the order of the rows: so a sum is to the last bit what ``groups``
+    finds, however many rows come at once.
     """
 
     def __init__(self) -> None:
@@ -58,6 +60,7 @@ class RunningGroups:
         self.first: Array = np.zeros(0, np.int64)
         self.count: Array = np.zeros(0, np.int64)
         self.total: Array = np.zeros(0)
+        self.most: Array = np.zeros(0)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -69,9 +72,11 @@ class RunningGroups:
         self.first = np.append(self.first, np.full(more, _NEVER))
         self.count = np.append(self.count, np.zeros(more, np.int64))
         self.total = np.append(self.total, np.zeros(more))
+        self.most = np.append(self.most, np.full(more, np.nan))
         np.minimum.at(self.first, which, rows)
         self.count += np.bincount(which, minlength=len(self.count))
-        np.add.at(self.total, which, values)
+        np.add.at(self.total, which, np.nan_to_num(values))
+        np.fmax.at(self.most, which, values)
 
     def keys(self) -> Array:
         """The key of each group."""
@@ -80,3 +85,31 @@ class RunningGroups:
     def order(self) -> Array:
         """The one with most rows first; of equal ones that whose first row came first."""
         return np.lexsort((self.first, -self.count))
+
+
+class KeyedGroups:
+    """Rows that are alike in several columns of whole numbers (i64): what :class:`RunningGroups` tells of each combination."""
+
+    def __init__(self, columns: int) -> None:
+        self._columns = [Numbering() for _ in range(columns)]
+        self._steps = [Numbering() for _ in range(columns)]
+        self._groups = RunningGroups()
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def add(self, columns: Sequence[Array], rows: Array, values: Array | float = 0.0) -> None:
+        """As there, with a key of several columns."""
+        code = np.zeros(len(rows), np.int64)
+        for column, numbers, step in zip(columns, self._columns, self._steps, strict=True):
+            code = step.of(code << 32 | numbers.of(column.astype(np.int64, copy=False)))
+        self._groups.add(code, rows, values)
+
+    def told(self) -> tuple[list[Array], RunningGroups, Array]:
+        """The columns of each group, by its number, what it comes to, and their order: the one with the largest total first, as ``groups`` has it."""
+        found = self._groups
+        code, columns = found.keys(), list[Array]()
+        for numbers, step in zip(reversed(self._columns), reversed(self._steps), strict=True):
+            code, column = np.divmod(step.keys()[code], 1 << 32)
+            columns.insert(0, numbers.keys()[column])
+        return columns, found, np.lexsort((found.first, -found.count, -found.total))

@@ -76,6 +76,17 @@ class SpilledRows:
             made[begin - first : end - first] = self.read(begin, end)[name]
         return made
 
+    def gather(self, name: str, places: Array) -> Array:
+        """One column of the rows at some places."""
+        made = np.empty(len(places), self.kind[name])
+        order = np.argsort(places)
+        slices = places[order] // SLICE_ROWS
+        edges = np.flatnonzero(np.append(True, slices[1:] != slices[:-1])) if len(order) else order
+        for begin, end in zip(edges.tolist(), [*edges[1:].tolist(), len(order)], strict=False):
+            own, first = order[begin:end], int(slices[begin]) * SLICE_ROWS
+            made[own] = self.read(first, min(first + SLICE_ROWS, len(self)))[name][places[own] - first]
+        return made
+
     def changing(self, places: Array) -> Iterator[tuple[Array, Array, Array]]:
         """Rows that are to be changed, ``places`` ascending, some of them at a time: rows to write to, the places in these, and which of
         ``places`` they are. What was written is kept when the next are asked for.

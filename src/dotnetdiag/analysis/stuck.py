@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.waits import WaitReport
+from dotnetdiag.table import Table
 
 STILL_MS = 100.0
 """Of a thread that waits when the recording ends: from then on it is told."""
@@ -22,31 +24,52 @@ def with_stuck(made: WaitReport, seconds: float) -> WaitReport:
     return made.with_notes((*made.notes, stuck.text())) if stuck.threads else made
 
 
+_Key: TypeAlias = tuple[int, int]
+"""A process and a thread."""
+
+
+class _Row(NamedTuple):
+    """A contention: the last of its thread."""
+
+    start_ms: float
+    is_open: bool
+    owner: int
+    method: str | None
+
+
+def _last_of_threads(waits: Table) -> dict[_Key, _Row]:
+    if not len(waits):
+        return {}
+    thread = combined([waits.numpy("pid"), waits.numpy("tid")], len(waits))[1]
+    last = np.zeros(int(thread.max()) + 1, np.int64)
+    last[thread] = np.arange(len(waits))
+    names = ("pid", "tid", "start_ms", "duration_ms", "owner_tid", "method")
+    columns = [waits[name].take(last).to_pylist() for name in names]
+    return {
+        (pid, tid): _Row(start_ms, duration_ms is None, owner or 0, method)
+        for pid, tid, start_ms, duration_ms, owner, method in zip(*columns, strict=True)
+    }
+
+
 class Stuck:
     """Threads that wait for a lock when the recording ends, for ``least_ms`` and more: those whose last contention has no end. None in a recording
     that has lost events, or does not tell: the end may be among them.
     """
 
     def __init__(self, made: WaitReport, seconds: float, *, least_ms: float) -> None:
-        waits = made.waits
-        ends = waits["duration_ms"].valid if len(waits) else None
         self.threads, self.longest_ms, self.in_circle = 0, 0.0, False
         self.method: str | None = None
-        if ends is None or waits.losses.lost != 0:
+        if not made.totals.unfinished or made.waits.losses.lost != 0:
             return
-        pid, tid = waits.numpy("pid"), waits.numpy("tid")
-        thread = combined([pid, tid], len(waits))[1]
-        last = np.zeros(int(thread.max()) + 1, np.int64)
-        last[thread] = np.arange(len(waits))
-        rows = np.flatnonzero(~ends)
-        rows = rows[last[thread[rows]] == rows]
-        open_ms = 1000.0 * seconds - waits.numpy("start_ms")[rows]
-        rows = rows[open_ms >= least_ms]
-        if not len(rows):
+        last = dict[_Key, _Row]()
+        for piece in made.waits.pieces():
+            last.update(_last_of_threads(piece))
+        still = {key: row for key, row in last.items() if row.is_open and 1000.0 * seconds - row.start_ms >= least_ms}
+        if not still:
             return
-        self.threads, self.longest_ms = len(rows), float(open_ms.max())
-        self.method = waits.row(int(rows[0]))["method"]
-        owner = dict(zip(zip(pid[rows], tid[rows], strict=True), waits.numpy("owner_tid")[rows], strict=True))
+        first = min(still.values(), key=lambda row: row.start_ms)
+        self.threads, self.longest_ms, self.method = len(still), 1000.0 * seconds - first.start_ms, first.method
+        owner = {key: row.owner for key, row in still.items()}
         self.in_circle = any(self._is_circle(owner, key) for key in owner)
 
     @staticmethod

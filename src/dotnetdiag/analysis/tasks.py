@@ -9,30 +9,32 @@ A method is known by the stack of its await, else (NativeAOT) by the name of its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass, replace
-from dotnetdiag.analysis.answers import answer_table, number, whole
+from dotnetdiag._dataclasses import dataclass, field, replace
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.groups import groups
-from dotnetdiag.analysis.kept_events import KeptEvents, Texts, of_source
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, narrow, of_source
+from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.pairs import first_rows
-from dotnetdiag.analysis.profile import State
-from dotnetdiag.analysis.quantiles import quantiles_of
+from dotnetdiag.analysis.profile import MILLISECONDS, State
 from dotnetdiag.analysis.report import Report
+from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import method_column
 from dotnetdiag.analysis.thread_pool import TPL
 from dotnetdiag.analysis.trees import levels, summed_by_parent
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree
 from dotnetdiag.trace.table import EventTable
@@ -73,8 +75,8 @@ class TaskTotals:
 @dataclass(frozen=True, kw_only=True)
 class TaskReport(Report):
     """``awaits``: a row for each, in the order of their begins; ``by_method``: the methods that awaited; ``chains``: the longest, with who awaited
-    what in them; where the begin has no end, without a duration, and last. ``profile``: the logical stacks, in ms. ``notes``: what the
-    recording lacks.
+    what in them; where the begin has no end, without a duration, and last. ``profile``: the logical stacks, in ms, which ``stacks`` makes when
+    somebody asks. ``notes``: what the recording lacks.
     """
 
     MAIN = "awaits"
@@ -82,8 +84,13 @@ class TaskReport(Report):
     awaits: Table
     by_method: Table
     chains: Table
-    profile: StackProfile
+    stacks: Callable[[], StackProfile] = field(repr=False, compare=False)
     totals: TaskTotals
+
+    @cached_property
+    def profile(self) -> StackProfile:
+        """The logical stacks."""
+        return self.stacks()
 
 
 def tasks(trace: Trace) -> TaskReport:
@@ -115,83 +122,182 @@ class TasksFold:
         self._operations.feed(window)
 
     def result(self) -> TaskReport:
-        """The answer."""
+        """The answer, of what came until now; more may come, and another be asked for."""
         made = self._awaits.result("Awaits", state=State.NONE)
-        starts, known = made.starts, made.known
-        is_blocking = starts["Behavior"] == BLOCKING
-        by = np.where(is_blocking, starts["OriginatingTaskID"], starts["ContinueWithTaskID"])
-        caller = first_rows(starts.pid, starts["TaskID"], starts.pid, by)
+        return _Answer(made, self._operations.all(), self._operations.texts.names).report()
+
+
+class _Answer:
+    """Awaits, and who is whose caller."""
+
+    def __init__(self, made: Lasting, operation: Kept, names: Sequence[str]) -> None:
+        self._made, self._texts = made, names
+        self._pid, self._duration = narrow(made.column("pid")), made.column("duration_ms")
+        task, by = made.column("TaskID"), made.column("ContinueWithTaskID")
+        is_blocking = made.column("Behavior") == BLOCKING
+        by[is_blocking] = made.column("OriginatingTaskID")[is_blocking]
+        self._blocking = int(is_blocking.sum())
+        caller = first_rows(self._pid, task, self._pid, by)
         caller[caller == np.arange(len(caller))] = -1
         caller, depth = levels(caller, DEEPEST)
-        operation = self._operations.all()
-        named = first_rows(operation.pid, operation["TaskID"], starts.pid, starts["TaskID"])
-        names = np.append(operation["OperationName"], -1)[named]
-        awaiting = first_rows(operation.pid, operation["TaskID"], starts.pid, by)
-        made = _with_names(made, np.append(operation["OperationName"], -1)[awaiting], self._operations.texts.names)
-        notes = () if len(starts) else (NO_EVENTS,)
-        ended = made.duration_ms[known]
-        columns: dict[str, Column] = {
-            "start_ms": Scalar(starts.ms, None, Kind.F8),
-            "duration_ms": Scalar(np.nan_to_num(made.duration_ms), None if known.all() else known, Kind.F8),
-            "pid": whole(starts.pid),
-            "tid": whole(starts.tid),
-            "task": whole(starts["TaskID"]),
-            "name": Coded.naming(
-                Scalar(names, None if (names >= 0).all() else names >= 0, Kind.I8), self._operations.texts.__getitem__
-            ),
-            "awaited_by": whole(by, by > 0),
-            "kind": Coded.naming(Scalar(is_blocking.astype(np.int64), None, Kind.I8), lambda one: KINDS[one]),
-            "method": made.method,
-            "depth": whole(depth),
-        }
+        self._caller, self._depth = narrow(caller), narrow(depth)
+        of = _names_of(operation)
+        self._name = narrow(of[first_rows(operation.pid, operation["TaskID"], self._pid, task)])
+        # rows whose awaits have no stack get the name of the task that awaits
+        frames = made.stacks
+        self._stack = narrow(made.which_stack())
+        frame = frames.frame[self._stack]
+        awaiting = of[first_rows(operation.pid, operation["TaskID"], self._pid, by)]
+        rows = np.flatnonzero((frame < 0) & (awaiting >= 0))
+        frame[rows] = len(frames.frames) + awaiting[rows]
+        self._frame = narrow(frame)
+        self._frames = frames.frames.extended([pseudo(one) for one in names]) if len(rows) else frames.frames
+        self._method_ids, self._method = ranked(self._frame)
+        shown = ["" if one < 0 else self._frames.name(one) for one in self._method_ids.tolist()]
+        self._methods = Text.from_pylist(shown)
+        self._own_ms = _own_ms(self._duration, self._caller)
+
+    def report(self) -> TaskReport:
+        """The tables."""
+        made, known = self._made, ~np.isnan(self._duration)
+        notes = () if len(made) else (NO_EVENTS,)
+        begins = _begins(known, self._caller)
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
             return answer_table(title, content, notes, made.losses)
 
-        own = _own_ms(made.duration_ms, caller)
-        begins = _begins(known, caller)
-        # of each process its own methods
-        which = np.unique(np.stack([starts.pid, made.method.which]), axis=1, return_inverse=True)[1].reshape(-1)
-        found = groups([which], made.duration_ms)
-        of_own = np.bincount(which, own) if len(own) else np.zeros(0)
-        found = found.by(of_own[which[found.first]])
+        durations = Spread()
+        durations.add(self._duration[known])
         return TaskReport(
-            awaits=table("awaits", columns),
-            by_method=table(
-                "awaits by method",
-                {
-                    "pid": columns["pid"].take(found.first),
-                    "method": made.method.take(found.first),
-                    "count": whole(found.count),
-                    "total_ms": Scalar(found.total, None, Kind.F8),
-                    "own_ms": Scalar(of_own[which[found.first]], None, Kind.F8),
-                    "max_ms": number(found.most),
-                },
-            ),
-            chains=table("chains", _chains(made, caller, begins)),
-            profile=_logical(made, caller, depth, own),
+            awaits=answer_sliced("awaits", _COLUMNS, len(made), self._some, notes, made.losses),
+            by_method=table("awaits by method", self._by_method()),
+            chains=table("chains", self._chains(known, begins)),
+            stacks=self._logical,
             totals=TaskTotals(
-                count=len(starts),
-                blocking=int(is_blocking.sum()),
+                count=len(made),
+                blocking=self._blocking,
                 unfinished=int((~known).sum()),
                 chains=len(begins),
-                deepest=int(depth.max(initial=0)),
-                awaits_ms=quantiles_of(ended),
+                deepest=int(self._depth.max(initial=0)),
+                awaits_ms=durations.quantiles(),
             ),
             notes=notes,
         )
 
+    def _some(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+        here = slice(first, last)
 
-def _with_names(made: Lasting, name: Array, names: Sequence[str]) -> Lasting:
-    """Rows whose awaits have no stack get the name of the task that awaits."""
-    rows = np.flatnonzero((made.frame < 0) & (name >= 0))
-    if not len(rows):
-        return made
-    first = len(made.profile.frames)
-    profile = replace(made.profile, frames=made.profile.frames.extended([pseudo(one) for one in names]))
-    frame = made.frame.copy()
-    frame[rows] = first + name[rows]
-    return replace(made, frame=frame, method=method_column(profile, frame), profile=profile)
+        def column(name: str, values: Values) -> Column:
+            return self._column(name, values, here)
+
+        return columns_of(self._made.rows, column, names, first, last)
+
+    def _column(self, name: str, values: Values, here: slice[int, int, None]) -> Column:
+        """Of the table of all."""
+        if name == "start_ms":
+            return Scalar(values("ms"), None, Kind.F8)
+        if name == "duration_ms":
+            return number(self._duration[here])
+        if name == "pid":
+            return whole(self._pid[here])
+        if name == "tid":
+            return whole(self._made.tid[values("kind")])
+        if name == "task":
+            return whole(values("TaskID"))
+        if name == "name":
+            return texts(self._texts, self._name[here])
+        if name == "depth":
+            return whole(self._depth[here])
+        if name == "method":
+            return self._named(self._method[here])
+        is_blocking = values("Behavior") == BLOCKING
+        if name == "kind":
+            return Coded.naming(Scalar(is_blocking.astype(np.int64), None, Kind.I8), lambda one: KINDS[one])
+        by = np.where(is_blocking, values("OriginatingTaskID"), values("ContinueWithTaskID"))
+        return whole(by, by > 0)
+
+    def _named(self, which: Array) -> Coded:
+        return Coded(self._methods, which, mask(self._method_ids[which] >= 0))
+
+    def _by_method(self) -> dict[str, Column]:
+        # of each process its own methods
+        which = ranked(ranked(self._pid)[1] * max(len(self._method_ids), 1) + self._method)[1]
+        found = groups([which], self._duration)
+        of_own = np.bincount(which, self._own_ms) if len(which) else np.zeros(0)
+        found = found.by(of_own[which[found.first]])
+        return {
+            "pid": whole(self._pid[found.first]),
+            "method": self._named(self._method[found.first]),
+            "count": whole(found.count),
+            "total_ms": Scalar(found.total, None, Kind.F8),
+            "own_ms": Scalar(of_own[which[found.first]], None, Kind.F8),
+            "max_ms": number(found.most),
+        }
+
+    def _chains(self, known: Array, begins: Array) -> dict[str, Column]:
+        """The longest: in each, what awaits the begin, and the await that took longest of those below."""
+        caller, plain = self._caller, np.nan_to_num(self._duration)
+        roots = begins[np.lexsort((begins, -plain[begins], ~known[begins]))][:CHAINS]
+        longest = np.full(len(caller), -1, np.int32)
+        has = np.flatnonzero(caller >= 0)
+        has = has[np.argsort(plain[has], kind="stable")]
+        longest[caller[has]] = has  # the last one stands: the one that took longest
+        chains: list[str | None] = []
+        depths = []
+        for row in roots.tolist():
+            chain = [row]
+            while caller[chain[0]] >= 0:
+                chain.insert(0, int(caller[chain[0]]))
+            while longest[chain[-1]] >= 0:
+                chain.append(int(longest[chain[-1]]))
+            ids = self._frame[chain].tolist()
+            chains.append(SEPARATOR.join(self._frames.name(one, Style.SOURCE) if one >= 0 else UNKNOWN for one in ids))
+            depths.append(len(chain))
+        return {
+            "start_ms": Scalar(self._made.rows.gather("ms", roots), None, Kind.F8),
+            "duration_ms": number(self._duration[roots]),
+            "pid": whole(self._pid[roots]),
+            "task": whole(self._made.rows.gather("TaskID", roots)),
+            "depth": whole(np.array(depths, np.int64)),
+            "chain": Text.from_pylist(chains),
+        }
+
+    def _logical(self) -> StackProfile:
+        """The stacks of callers in the place of those of threads: a node for each way of methods, level by level."""
+        caller, depth, frame = self._caller, self._depth, self._frame
+        node = np.zeros(len(caller), np.int64)
+        parents, frames = [np.full(1, -1, np.int64)], [np.full(1, NO_FRAME, np.int64)]
+        count = 1
+        for level in range(1, int(depth.max(initial=0)) + 1):
+            rows = np.flatnonzero(depth == level)
+            above = np.where(caller[rows] >= 0, node[caller[rows]], 0)
+            told = frame[rows] >= 0
+            node[rows[~told]] = above[~told]
+            if not told.any():
+                continue
+            ways, which = np.unique(np.stack([above[told], frame[rows[told]]]), axis=1, return_inverse=True)
+            node[rows[told]] = count + which.reshape(-1)
+            parents.append(ways[0])
+            frames.append(ways[1])
+            count += ways.shape[1]
+        made = self._made
+        plain = made.stacks.profile(made.name, MILLISECONDS, weight=np.arange(len(caller)), state=made.state)
+        row = plain.weight.astype(np.int64)
+        return replace(
+            plain,
+            tree=StackTree(np.concatenate(parents).astype(np.int32), np.concatenate(frames).astype(np.int32)),
+            frames=self._frames,
+            node=node[row].astype(np.int32),
+            weight=self._own_ms[row],
+        )
+
+
+_COLUMNS = ("start_ms", "duration_ms", "pid", "tid", "task", "name", "awaited_by", "kind", "method", "depth")
+
+
+def _names_of(operation: Kept) -> Array:
+    """The name of each row; -1 behind them, for no row."""
+    return np.append(operation["OperationName"], -1)
 
 
 def _own_ms(duration_ms: Array, caller: Array) -> Array:
@@ -209,61 +315,3 @@ def _begins(known: Array, caller: Array) -> Array:
     is_below_end = above & np.append(known, False)[caller]
     awaits = np.bincount(caller[above], minlength=len(caller)) > 0
     return np.flatnonzero(np.where(known, ~is_below_end, ~awaits))
-
-
-def _chains(made: Lasting, caller: Array, begins: Array) -> dict[str, Column]:
-    """The longest: in each, what awaits the begin, and the await that took longest of those below."""
-    plain = np.nan_to_num(made.duration_ms)
-    roots = begins[np.lexsort((begins, -plain[begins], ~made.known[begins]))][:CHAINS]
-    longest = np.full(len(caller), -1)
-    has = np.flatnonzero(caller >= 0)
-    has = has[np.argsort(plain[has], kind="stable")]
-    longest[caller[has]] = has  # the last one stands: the one that took longest
-    frames = made.profile.frames
-    texts: list[str | None] = []
-    depths = []
-    for row in roots.tolist():
-        chain = [row]
-        while caller[chain[0]] >= 0:
-            chain.insert(0, int(caller[chain[0]]))
-        while longest[chain[-1]] >= 0:
-            chain.append(int(longest[chain[-1]]))
-        ids = made.frame[chain].tolist()
-        texts.append(SEPARATOR.join(frames.name(one, Style.SOURCE) if one >= 0 else UNKNOWN for one in ids))
-        depths.append(len(chain))
-    return {
-        "start_ms": Scalar(made.starts.ms[roots], None, Kind.F8),
-        "duration_ms": number(made.duration_ms[roots]),
-        "pid": whole(made.starts.pid[roots]),
-        "task": whole(made.starts["TaskID"][roots]),
-        "depth": whole(np.array(depths, np.int64)),
-        "chain": Text.from_pylist(texts),
-    }
-
-
-def _logical(made: Lasting, caller: Array, depth: Array, own_ms: Array) -> StackProfile:
-    """The stacks of callers in the place of those of threads: a node for each way of methods, level by level."""
-    node = np.zeros(len(caller), np.int64)
-    parents, frames = [np.full(1, -1, np.int64)], [np.full(1, NO_FRAME, np.int64)]
-    count = 1
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        rows = np.flatnonzero(depth == level)
-        above = np.where(caller[rows] >= 0, node[caller[rows]], 0)
-        told = made.frame[rows] >= 0
-        node[rows[~told]] = above[~told]
-        if not told.any():
-            continue
-        pairs, which = np.unique(np.stack([above[told], made.frame[rows[told]]]), axis=1, return_inverse=True)
-        node[rows[told]] = count + which.reshape(-1)
-        parents.append(pairs[0])
-        frames.append(pairs[1])
-        count += pairs.shape[1]
-    tree = StackTree(np.concatenate(parents).astype(np.int32), np.concatenate(frames).astype(np.int32))
-    row = made.row
-    return replace(
-        made.profile,
-        tree=tree,
-        node=node[row].astype(np.int32),
-        weight=own_ms[row],
-        length_ns=np.zeros(len(row), np.int64),
-    )

@@ -7,24 +7,27 @@ longer than :data:`LATE_MS`: it has too few threads that are free, whatever they
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import number, whole
+from dotnetdiag._dataclasses import dataclass, field
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, number, whole
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
-from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
+from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
-from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.report import Report
+from dotnetdiag.analysis.running_groups import KeyedGroups
+from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -69,7 +72,7 @@ class ThreadPoolTotals:
 class ThreadPoolReport(Report):
     """``work``: a row for each piece that was queued; ``by_method``: who queued it; ``starvation``: the times in which some waited too long;
     ``adjustments``: each change of the number of threads; ``threads``: how many were active, when that changed. ``profile``: the stacks of
-    who queued, by how long it waited, in ms. ``notes``: what the recording lacks.
+    who queued, by how long it waited, in ms, which ``stacks`` makes when somebody asks. ``notes``: what the recording lacks.
     """
 
     MAIN = "work"
@@ -79,8 +82,13 @@ class ThreadPoolReport(Report):
     starvation: Table
     adjustments: Table
     threads: Table
-    profile: StackProfile
+    stacks: Callable[[], StackProfile] = field(repr=False, compare=False)
     totals: ThreadPoolTotals
+
+    @cached_property
+    def profile(self) -> StackProfile:
+        """The stacks of who queued work."""
+        return self.stacks()
 
 
 def threadpool(trace: Trace) -> ThreadPoolReport:
@@ -100,11 +108,13 @@ class ThreadPoolFold:
             KeptEvents(of_source(FRAMEWORK, ENQUEUED), ("workID",)),
             KeptEvents(of_source(FRAMEWORK, DEQUEUED), ("workID",)),
             by="workID",
+            told=("tid",),
         )
         self._tasks = LastingEvents(
             KeptEvents(of_source(TPL, SCHEDULED), ("TaskID",)),
             KeptEvents(of_source(TPL, EXECUTED), ("TaskID",)),
             by="TaskID",
+            told=("tid",),
         )
         self._workers = KeptEvents(having(*WORKERS), ("ActiveWorkerThreadCount",))
         self._adjusted = KeptEvents(having(ADJUSTED), ("AverageThroughput", "NewWorkerThreadCount", "Reason"))
@@ -122,40 +132,29 @@ class ThreadPoolFold:
             self._reasons = words_of(window, self._adjusted.wants, "Reason")
 
     def result(self) -> ThreadPoolReport:
-        """The answer."""
+        """The answer, of what came until now; more may come, and another be asked for."""
         work, tasks = (one.result("Queued work") for one in (self._work, self._tasks))
-        made = work if len(work.starts) else tasks
+        made = work if len(work) else tasks
         workers, adjusted = self._workers.all(), self._adjusted.all()
         notes = []
-        if not len(made.starts):
+        if not len(made):
             notes.append(NO_QUEUE if len(workers) or len(adjusted) else NO_EVENTS)
         elif made is tasks:
             notes.append(ONLY_TASKS)
+        queue = _Queue(made, in_seconds(self._seconds))
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
-            units = {name: "ms" for name in content if name.endswith("_ms") or name == "ms"}
-            return Table(dict(content), title=title, units=units, notes=notes, losses=made.losses)
+            return answer_table(title, content, notes, made.losses)
 
         reasons = Coded.naming(Scalar(adjusted["Reason"].astype(np.int64), None, Kind.I8), self._reasons or str)
-        ended = made.duration_ms[made.known]
-        starved = _starved(made, in_seconds(self._seconds))
         said = reasons.to_pylist()
         counts = {str(name): said.count(name) for name in dict.fromkeys(said)}
         sizes = (workers["ActiveWorkerThreadCount"], adjusted["NewWorkerThreadCount"])
         most = max(int(kept.max(initial=-1)) for kept in sizes)
-        found = groups([made.starts.pid, made.method.which], made.duration_ms)
+        starved = queue.starved.told()
         return ThreadPoolReport(
-            work=table("work", _rows(made)),
-            by_method=table(
-                "work by method",
-                {
-                    "pid": whole(made.starts.pid[found.first]),
-                    "method": made.method.take(found.first),
-                    "count": whole(found.count),
-                    "total_ms": number(found.total),
-                    "max_ms": number(found.most),
-                },
-            ),
+            work=answer_sliced("work", _OF_WORK, len(made), queue.columns, notes, made.losses),
+            by_method=table("work by method", queue.by_method()),
             starvation=table("starvation", starved),
             adjustments=table(
                 "adjustments",
@@ -168,11 +167,11 @@ class ThreadPoolFold:
                 },
             ),
             threads=table("threads", _active(workers)),
-            profile=made.profile,
+            stacks=made.profile,
             totals=ThreadPoolTotals(
-                count=len(made.starts),
-                unfinished=int((~made.known).sum()),
-                queue_ms=quantiles_of(ended),
+                count=len(made),
+                unfinished=len(made) - len(queue.waited),
+                queue_ms=queue.waited.quantiles(),
                 starved_ms=float(np.sum(starved["duration_ms"].values)),
                 max_threads=most if most >= 0 else None,
                 reasons=counts,
@@ -181,50 +180,105 @@ class ThreadPoolFold:
         )
 
 
-def _rows(made: Lasting) -> dict[str, Column]:
-    known = made.known
-    worker = np.zeros(len(known), np.int64)
-    worker[known] = made.stops.tid[made.stop[known]]
-    return {
-        "queued_ms": number(made.starts.ms),
-        "queue_ms": number(made.duration_ms, known),
-        "pid": whole(made.starts.pid),
-        "tid": whole(made.starts.tid),
-        "worker_tid": whole(worker, known),
-        "method": made.method,
-    }
+_OF_WORK = ("queued_ms", "queue_ms", "pid", "tid", "worker_tid", "method")
 
 
-def _starved(made: Lasting, seconds: float | None) -> dict[str, Scalar]:
-    """The times in which some work of a process had been waiting for too long: those of different pieces that overlap are one. What nobody has begun
-    waits until the end of a recording that has lost nothing.
-    """
-    waited_ms = made.duration_ms
-    if seconds is not None and made.losses.lost == 0:
-        waited_ms = np.where(made.known, waited_ms, 1000.0 * seconds - made.starts.ms)
-    late = np.flatnonzero(waited_ms > LATE_MS)
-    pid, begin = made.starts.pid[late], made.starts.ms[late] + LATE_MS
-    end = made.starts.ms[late] + waited_ms[late]
-    order = np.lexsort((begin, pid))
-    late, pid, begin, end = late[order], pid[order], begin[order], end[order]
-    first = np.ones(len(late), np.bool_)
-    if len(late):
-        # the latest end so far, process by process: ends of later ones are lifted above all of those before
-        _, which = np.unique(pid, return_inverse=True)
-        span = float(end.max() - begin.min()) + 1.0
-        reached = np.maximum.accumulate(end + which * span) - which * span
-        first[1:] = (pid[1:] != pid[:-1]) | (begin[1:] > reached[:-1])
+class _Queue:
+    """Work that was queued, looked at slice by slice. What nobody has begun waits until the end of a recording that has lost nothing."""
+
+    def __init__(self, made: Lasting, seconds: float | None) -> None:
+        self._made = made
+        self.waited, self.starved, self._by_method = Spread(), Starvation(), KeyedGroups(2)
+        end_ms = 1000.0 * seconds if seconds is not None and made.losses.lost == 0 else None
+        for first, rows in made.slices():
+            pid, waited_ms = made.pid[rows["kind"]], rows["duration_ms"]
+            known = ~np.isnan(waited_ms)
+            self.waited.add(waited_ms[known])
+            method = made.stacks.method[made.stacks.of(rows["kind"], rows["time"])]
+            self._by_method.add([pid, method], first + np.arange(len(rows)), waited_ms)
+            if end_ms is not None:
+                waited_ms = np.where(known, waited_ms, end_ms - rows["ms"])
+            self.starved.add(pid, rows["ms"], waited_ms)
+
+    def by_method(self) -> dict[str, Column]:
+        """Who queued it."""
+        (pid, method), found, order = self._by_method.told()
+        return {
+            "pid": whole(pid[order]),
+            "method": self._made.stacks.named(method[order]),
+            "count": whole(found.count[order]),
+            "total_ms": number(found.total[order]),
+            "max_ms": number(found.most[order]),
+        }
+
+    def columns(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+        """Of the table of all: columns of some rows."""
+        return columns_of(self._made.rows, self._column, names, first, last)
+
+    def _column(self, name: str, values: Values) -> Column:
+        made = self._made
+        if name == "queued_ms":
+            return number(values("ms"))
+        if name == "queue_ms":
+            return number(values("duration_ms"))
+        if name == "worker_tid":
+            known = ~np.isnan(values("duration_ms"))
+            return whole(np.where(known, values("stop_tid"), 0), known)
+        if name == "method":
+            return made.stacks.methods(made.stacks.of(values("kind"), values("time")))
+        return whole((made.pid if name == "pid" else made.tid)[values("kind")])
+
+
+_INTERVAL = np.dtype([("pid", "i8"), ("begin", "f8"), ("end", "f8"), ("late", "i8"), ("longest", "f8")])
+
+
+class Starvation:
+    """The times in which some work of a process had been waiting for too long: those of different pieces that overlap are one."""
+
+    def __init__(self) -> None:
+        self._over: list[Array] = []
+        self._last = np.zeros(0, _INTERVAL)
+
+    def add(self, pid: Array, ms: Array, waited_ms: Array) -> None:
+        """Work in the order in which it was queued: its process, when that was, and how long it waited (NaN: not told)."""
+        rows = np.flatnonzero(waited_ms > LATE_MS)
+        late = np.empty(len(rows), _INTERVAL)
+        late["pid"], late["begin"], late["end"] = pid[rows], ms[rows] + LATE_MS, ms[rows] + waited_ms[rows]
+        late["late"], late["longest"] = 1, waited_ms[rows]
+        made = _joined(np.concatenate([self._last, late]))
+        is_last = np.append(made["pid"][1:] != made["pid"][:-1], True)[: len(made)]
+        self._over.append(made[~is_last])
+        self._last = made[is_last]
+
+    def told(self) -> dict[str, Scalar]:
+        """Columns of a table, by process and then by time."""
+        found = _joined(np.concatenate([*self._over, self._last]))
+        return {
+            "start_ms": number(found["begin"]),
+            "duration_ms": number(found["end"] - found["begin"]),
+            "pid": whole(found["pid"]),
+            "late": whole(found["late"]),
+            "longest_ms": number(found["longest"]),
+        }
+
+
+def _joined(intervals: Array) -> Array:
+    """Those of a process that overlap together, by process and then by time."""
+    if not len(intervals):
+        return intervals
+    found = intervals[np.lexsort((intervals["begin"], intervals["pid"]))]
+    pid, begin, end = found["pid"], found["begin"], found["end"]
+    # the latest end so far, process by process: ends of later ones are lifted above all of those before
+    which = ranked(pid)[1]
+    span = float(end.max() - begin.min()) + 1.0
+    reached = np.maximum.accumulate(end + which * span) - which * span
+    first = np.ones(len(found), np.bool_)
+    first[1:] = (pid[1:] != pid[:-1]) | (begin[1:] > reached[:-1])
     at = np.flatnonzero(first)
-    empty = np.zeros(0)
-    until = np.maximum.reduceat(end, at) if len(at) else empty
-    longest = np.maximum.reduceat(waited_ms[late], at) if len(at) else empty
-    return {
-        "start_ms": number(begin[at]),
-        "duration_ms": number(until - begin[at]),
-        "pid": whole(pid[at]),
-        "late": whole(np.diff(np.append(at, len(late)))),
-        "longest_ms": number(longest),
-    }
+    made = found[at]
+    made["end"], made["longest"] = np.maximum.reduceat(end, at), np.maximum.reduceat(found["longest"], at)
+    made["late"] = np.add.reduceat(found["late"], at)
+    return made
 
 
 def _active(workers: Kept) -> dict[str, Column]:

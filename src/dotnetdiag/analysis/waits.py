@@ -7,24 +7,29 @@ A wait is between WaitHandleWait/Start and /Stop (9 and later): all that waits i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, mask, number, whole
+from dotnetdiag._dataclasses import dataclass, field
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
+from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import fold
-from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having
+from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
-from dotnetdiag.analysis.quantiles import quantiles_of
+from dotnetdiag.analysis.pairs import latest_rows
 from dotnetdiag.analysis.report import Report
+from dotnetdiag.analysis.running_groups import KeyedGroups
+from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -34,7 +39,7 @@ CONTENDED, GOT, WAITS, WAITED = 81, 91, 301, 302
 """Contention/Start and /Stop, WaitHandleWait/Start and /Stop."""
 SOURCES = ("Wait", "MonitorWait", "Contention")
 """WaitSource as the runtime has it (unknown: Wait), and waits of threads that want a lock."""
-OBJECT = "AssociatedObjectID"
+OBJECT, OWNER, SOURCE = "AssociatedObjectID", "LockOwnerThreadID", "source"
 _NS = 1e6
 _MOST_NS = 1e18
 """Ns, thirty years: what says more is damaged."""
@@ -66,7 +71,8 @@ class WaitTotals:
 @dataclass(frozen=True, kw_only=True)
 class WaitReport(Report):
     """``waits``: a row for each, in the order of their begins. ``by_method``, ``by_lock`` and ``by_owner`` (who waited for whom): those that took
-    most time first. ``profile``: the stacks of who waited, in ms. ``notes``: what the recording lacks.
+    most time first. ``profile``: the stacks of who waited, in ms, which ``stacks`` makes when somebody asks. ``thread_names``: by
+    process (0: not told) and id. ``notes``: what the recording lacks.
     """
 
     MAIN = "waits"
@@ -75,8 +81,14 @@ class WaitReport(Report):
     by_method: Table
     by_lock: Table
     by_owner: Table
-    profile: StackProfile
+    stacks: Callable[[], StackProfile] = field(repr=False, compare=False)
+    thread_names: Mapping[tuple[int, int], str] = field(repr=False)
     totals: WaitTotals
+
+    @cached_property
+    def profile(self) -> StackProfile:
+        """The stacks of who waited."""
+        return self.stacks()
 
 
 def contention(trace: Trace) -> WaitReport:
@@ -98,8 +110,9 @@ class ContentionFold:
 
     def __init__(self) -> None:
         self._events = LastingEvents(
-            KeptEvents(having(CONTENDED), ("LockID", OBJECT, "LockOwnerThreadID")),
+            KeptEvents(having(CONTENDED), ("LockID", OBJECT, OWNER)),
             KeptEvents(having(GOT), ("DurationNs",)),
+            lasted=_told_ms,
         )
 
     def wants(self, schema: EventSchema) -> bool:
@@ -111,9 +124,8 @@ class ContentionFold:
         self._events.feed(window)
 
     def result(self) -> WaitReport:
-        """The answer."""
-        made = self._events.result("Contention", _told_ms)
-        return _report(made, made.starts["LockID"], made.starts["LockOwnerThreadID"], None, NO_CONTENTION)
+        """The answer, of what came until now; more may come, and another be asked for."""
+        return _Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION)
 
 
 class WaitsFold:
@@ -122,8 +134,10 @@ class WaitsFold:
     needs_activities = False
 
     def __init__(self) -> None:
-        self._events = LastingEvents(KeptEvents(having(WAITS), ("WaitSource", OBJECT)), KeptEvents(having(WAITED)))
-        self._contended, self._got = KeptEvents(having(CONTENDED)), KeptEvents(having(GOT))
+        self._events = LastingEvents(
+            KeptEvents(having(WAITS), ("WaitSource", OBJECT)), KeptEvents(having(WAITED)), more=(SOURCE,)
+        )
+        self._contended, self._got = _Latest(having(CONTENDED)), _Latest(having(GOT))
 
     def wants(self, schema: EventSchema) -> bool:
         """Begins and ends of waits, and of contentions."""
@@ -131,101 +145,161 @@ class WaitsFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._events.feed(window)
         self._contended.feed(window)
         self._got.feed(window)
+        self._events.feed(window, self._sources)
+
+    def _sources(self, starts: Kept) -> Mapping[str, Array]:
+        source = np.where(starts["WaitSource"] == 1, 1, 0)
+        wanted, got = self._contended.before(starts), self._got.before(starts)
+        source[(wanted > -np.inf) & (wanted >= got)] = 2  # within a contention of its thread
+        return {SOURCE: source}
 
     def result(self) -> WaitReport:
-        """The answer."""
-        made = self._events.result("Waits")
-        source = np.where(made.starts["WaitSource"] == 1, 1, 0)
-        source[_is_within(made.starts, self._contended.all(), self._got.all())] = 2
-        return _report(made, None, np.zeros(len(source), np.int64), source, NO_WAITS)
+        """The answer, of what came until now; more may come, and another be asked for."""
+        return _Answer(self._events.result("Waits"), is_lock=False).report(NO_WAITS)
 
 
-def _told_ms(stops: Kept, rows: Array) -> Array:
-    told = stops["DurationNs"][rows].astype(np.float64)
+class _Latest:
+    """When each thread last had an event of a type."""
+
+    def __init__(self, wants: Callable[[EventSchema], bool]) -> None:
+        self._events = KeptEvents(wants)
+        self.wants = wants
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window; of those before it the last of each thread stay."""
+        kept = self._events.take()
+        last = np.sort(combined([kept.pid[::-1], kept.tid[::-1]], len(kept))[0])
+        self._events.add(kept.of(len(kept) - 1 - last[::-1]))
+        self._events.feed(window)
+
+    def before(self, events: Kept) -> Array:
+        """Of each event of the window the time of the last that its thread had before it, or with it; minus infinity where there is none."""
+        kept = self._events.all()
+        if not len(kept):
+            return np.full(len(events), -np.inf)
+        row = latest_rows([kept.pid, kept.tid], kept.ms, [events.pid, events.tid], events.ms)
+        return np.append(kept.ms, -np.inf)[row]
+
+
+def _told_ms(stops: Kept) -> Array:
+    told = stops["DurationNs"].astype(np.float64)
     return np.where((told >= 0) & (told < _MOST_NS), told / _NS, np.nan)
 
 
-def _is_within(events: Kept, starts: Kept, stops: Kept) -> Array:
-    """Which events of a thread came between a start of it and the next stop."""
-    made = np.zeros(len(events), np.bool_)
-    for first in starts.threads().tolist():
-        pid, tid = starts.pid[first], starts.tid[first]
-        rows = np.flatnonzero((events.pid == pid) & (events.tid == tid))
-        begun, over = (kept.ms[(kept.pid == pid) & (kept.tid == tid)] for kept in (starts, stops))
-        at = events.ms[rows]
-        since = np.searchsorted(begun, at, "right")
-        made[rows] = (since > 0) & ~(
-            np.append(-np.inf, begun)[since] < np.append(-np.inf, over)[np.searchsorted(over, at, "right")]
+class _Answer:
+    """Of contentions (``is_lock``), or of waits: looked at slice by slice."""
+
+    def __init__(self, made: Lasting, *, is_lock: bool) -> None:
+        self._made, self._is_lock = made, is_lock
+        self._names = made.stacks.thread_names()
+        self._by_id = {tid: name for (_, tid), name in self._names.items()}
+        own = ("lock", "owner_tid", "owner") if is_lock else (SOURCE,)
+        self._columns = ("start_ms", "duration_ms", "pid", "tid", "thread", "method", *own, "object")
+
+    def report(self, nothing: str) -> WaitReport:
+        """The tables; ``nothing`` is the note where there are none."""
+        made, is_lock = self._made, self._is_lock
+        by_method, by_lock, by_owner = KeyedGroups(2), KeyedGroups(2 if is_lock else 3), KeyedGroups(3)
+        durations, unfinished, most_owner = Spread(), 0, 0
+        for first, rows in made.slices():
+            number_, duration = first + np.arange(len(rows)), rows["duration_ms"]
+            pid, tid = made.pid[rows["kind"]], made.tid[rows["kind"]]
+            method = made.stacks.method[made.stacks.of(rows["kind"], rows["time"])]
+            known = ~np.isnan(duration)
+            durations.add(duration[known])
+            unfinished += len(rows) - int(known.sum())
+            by_method.add([pid, method], number_, duration)
+            lock = np.maximum(rows["LockID" if is_lock else OBJECT], 0)
+            at = np.flatnonzero(lock)
+            keys = [pid[at], lock[at]] if is_lock else [pid[at], rows[SOURCE][at], lock[at]]
+            by_lock.add(keys, number_[at], duration[at])
+            if is_lock:
+                owner = np.maximum(rows[OWNER], 0)
+                at = np.flatnonzero(owner)
+                by_owner.add([pid[at], tid[at], owner[at]], number_[at], duration[at])
+                most_owner = max(most_owner, int(owner.max(initial=0)))
+        notes = [] if len(made) else [nothing]
+        if len(made) and is_lock and not len(by_lock):
+            notes.append(NO_OWNERS)
+        if most_owner and most_owner < made.tid.min():
+            notes.append(MANAGED_IDS)
+        notes += made.stacks.notes if len(made) else ()
+        locks = ("pid", "lock") if is_lock else ("pid", SOURCE, "object")
+        owners = ("pid", "tid", "owner_tid")
+        return WaitReport(
+            waits=answer_sliced("waits", self._columns, len(made), self._some, notes, made.losses),
+            by_method=self._grouped("waits by method", ("pid", "method"), by_method, notes),
+            by_lock=self._grouped("waits by lock", locks, by_lock, notes),
+            by_owner=self._grouped("who waited for whom", owners, by_owner, notes)
+            if is_lock
+            else answer_table("who waited for whom", {}, notes, made.losses),
+            stacks=made.profile,
+            thread_names=self._names,
+            totals=WaitTotals(
+                count=len(made),
+                total_ms=durations.total,
+                max_ms=durations.most,
+                unfinished=unfinished,
+                threads=len(combined([made.pid, made.tid], len(made.pid))[0]),
+                waits_ms=durations.quantiles(),
+            ),
+            notes=tuple(notes),
         )
-    return made
 
+    def _some(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+        return columns_of(self._made.rows, self._column, names, first, last)
 
-def _report(made: Lasting, lock: Array | None, owner: Array, source: Array | None, nothing: str) -> WaitReport:
-    """Of contentions, ``lock`` and ``owner``; of waits, ``source``."""
-    starts, known = made.starts, made.known
-    ended = made.duration_ms[known]
-    lock = np.maximum(starts[OBJECT] if lock is None else lock, 0)
-    owner = np.maximum(owner, 0)
-    notes = [] if len(starts) else [nothing]
-    if len(starts) and source is None and not lock.any():
-        notes.append(NO_OWNERS)
-    if owner.any() and owner.max() < starts.tid.min():
-        notes.append(MANAGED_IDS)
-    notes += made.profile.notes if len(starts) else ()
-    columns: dict[str, Column] = {
-        "start_ms": Scalar(starts.ms, None, Kind.F8),
-        "duration_ms": number(made.duration_ms),
-        "pid": whole(starts.pid),
-        "tid": whole(starts.tid),
-        "thread": Text.from_pylist(made.thread_names(starts.tid)),
-        "method": made.method,
-    }
-    if source is None:
-        columns |= {
-            "lock": _address(lock),
-            "owner_tid": whole(owner, owner > 0),
-            "owner": Text.from_pylist(made.thread_names(owner)),
-        }
-    else:
-        columns["source"] = Coded.naming(Scalar(source, None, Kind.I8), lambda number: SOURCES[number])
-    columns["object"] = _address(np.maximum(starts[OBJECT], 0))
+    def _column(self, name: str, values: Values) -> Column:
+        """Of the table of all."""
+        made = self._made
+        if name == "start_ms":
+            return Scalar(values("ms"), None, Kind.F8)
+        if name == "duration_ms":
+            return number(values(name))
+        if name == "method":
+            return made.stacks.methods(made.stacks.of(values("kind"), values("time")))
+        if name in ("pid", "tid", "thread"):
+            return self._shown(name, (made.pid if name == "pid" else made.tid)[values("kind")])
+        field = {"lock": "LockID", "object": OBJECT, SOURCE: SOURCE}.get(name, OWNER)
+        return self._shown(name, np.maximum(values(field), 0))
 
-    def grouped(title: str, names: Sequence[str], keys: Sequence[Array], rows: Array | None = None) -> Table:
-        found = groups([starts.pid, *keys], made.duration_ms, rows)
-        shown = {name: columns[name].take(found.first) for name in ("pid", *names)}
+    def _shown(self, name: str, values: Array) -> Column:
+        """Numbers as a column of that name has them."""
+        if name in ("thread", "owner"):
+            return self._named(values)
+        if name in ("lock", "object"):
+            return _address(values)
+        if name == SOURCE:
+            return Coded.naming(Scalar(values, None, Kind.I8), lambda number: SOURCES[number])
+        if name == "method":
+            return self._made.stacks.named(values)
+        return whole(values, values > 0) if name == "owner_tid" else whole(values)
+
+    def _named(self, ids: Array) -> Coded:
+        """The names of threads; None for those without one."""
+        found, which = ranked(ids)
+        names = [self._by_id.get(one) for one in found.tolist()]
+        known = np.array([name is not None for name in names], np.bool_)[which]
+        return Coded(Text.from_pylist([name or "" for name in names]), which, mask(known))
+
+    def _grouped(self, title: str, names: Sequence[str], groups: KeyedGroups, notes: Sequence[str]) -> Table:
+        keys, found, order = groups.told()
+        shown = dict[str, Column]()
+        for name, key in zip(names, keys, strict=True):
+            shown[name] = self._shown(name, key[order])
+            if name in ("tid", "owner_tid"):
+                shown["thread" if name == "tid" else "owner"] = self._named(key[order])
+            if name == "lock":
+                of_first = self._made.rows.gather(OBJECT, found.first[order])
+                shown["object"] = _address(np.maximum(of_first, 0))
         figures = {
-            "count": whole(found.count),
-            "total_ms": Scalar(found.total, None, Kind.F8),
-            "max_ms": number(found.most),
+            "count": whole(found.count[order]),
+            "total_ms": Scalar(found.total[order], None, Kind.F8),
+            "max_ms": number(found.most[order]),
         }
-        return table(title, {**shown, **figures})
-
-    def table(title: str, content: dict[str, Column]) -> Table:
-        return answer_table(title, content, notes, made.losses)
-
-    is_lock = source is None
-    own = ("lock", "object") if is_lock else ("source", "object")
-    return WaitReport(
-        waits=table("waits", columns),
-        by_method=grouped("waits by method", ("method",), [made.method.which]),
-        by_lock=grouped("waits by lock", own, [lock] if source is None else [source, lock], lock > 0),
-        by_owner=grouped("who waited for whom", ("tid", "thread", "owner_tid", "owner"), [starts.tid, owner], owner > 0)
-        if is_lock
-        else table("who waited for whom", {}),
-        profile=made.profile,
-        totals=WaitTotals(
-            count=len(starts),
-            total_ms=float(ended.sum()),
-            max_ms=float(ended.max(initial=0.0)),
-            unfinished=int((~known).sum()),
-            threads=len(starts.threads()),
-            waits_ms=quantiles_of(ended),
-        ),
-        notes=tuple(notes),
-    )
+        return answer_table(title, {**shown, **figures}, notes, self._made.losses)
 
 
 def _address(values: Array) -> Column:

@@ -25,7 +25,7 @@ def show(made: WaitReport, what: str, number: int) -> None:
     echo(f"{counted(totals.count, what)} of {counted(totals.threads, 'thread')}, {totals.total_ms:,.3f} ms{unfinished}")
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.waits_ms.items())
     echo(f"ms: {parts}" if parts else "how long they took is not told")
-    several = len(set(made.waits.values("pid"))) > 1
+    several = len(set(made.by_method.values("pid"))) > 1
     figures(made.by_method, ("method",), number, several=several)
     figures(made.by_lock, ("source", "lock", "object"), number, several=several)
     figures(made.by_owner, ("tid", "owner_tid"), number, several=several)

@@ -1,45 +1,42 @@
-"""What is kept of each exception that was thrown, and their stacks.
+"""A row for each event of some type, and their stacks: exceptions that were thrown, waits, work in a queue.
 
-A million of them need 64 MB, and so they are spilled. What was thrown by one thread with one stack and one type is one *kind*, of which there are
-few: what stacks mean, which is known when all is read, is found out of these alone.
+A million of them need 64 MB and more, and so they are spilled. What one thread did with one stack, and with one type if that is told, is one
+*kind*, of which there are few: what stacks mean, which is known when all is read, is found out of these alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._dataclasses import replace
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.distinct import first_of_each
-from dotnetdiag.analysis.exception_ends import Ends
+from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.leaves import with_leaves
-from dotnetdiag.analysis.profile import ProfileThread
+from dotnetdiag.analysis.profile import ProfileThread, State
 from dotnetdiag.analysis.rows import SampleColumns, profile_of, samples_in_order
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import own_frames
+from dotnetdiag.events import Column
 from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.table.table import PIECE_ROWS
 from dotnetdiag.trace.distinct import distinct, ranked
 from dotnetdiag.trace.stack_tree import moments_of
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+Values: TypeAlias = Callable[[str], Array]
+"""Reads a field of some rows."""
 
-ROW = np.dtype(
-    [
-        *((name, "f8") for name in ("ms", "catch_ms", "handled_ms", "finally_ms")),
-        ("time", "i8"),
-        *((name, "i4") for name in ("kind", "message", "flags", "caught_by", "finallys", "filters")),
-    ]
-)
-"""``time`` in ticks, as stacks are told by it; ``flags`` are 0 where a version of the event has none."""
-
-
+_NS = 1e6
+_FIELDS = (("ms", "f8"), ("time", "i8"), ("kind", "i4"))
+"""Of all rows; ``time`` in ticks, as stacks are told by it."""
 _LOW = (1 << 32) - 1
 
 
@@ -122,14 +119,24 @@ class Kinds:
         return thread[pair], stack[pair].astype(np.uint32), type_ - 1
 
 
-class ThrownRows:
-    """Takes windows of throws, and what became of them."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Change:
+    """What was found out of ``rows`` by their numbers: ``values`` by column, which are written there, or with ``adds`` added to what is there."""
 
-    def __init__(self) -> None:
+    rows: Array
+    values: Mapping[str, Array]
+    adds: bool = False
+
+
+class KindRows:
+    """Takes windows, and makes a row of each event of a type: ``fields`` as of a structured array, beside ``ms``, ``time`` and ``kind``."""
+
+    def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
+        self.dtype = np.dtype([*_FIELDS, *fields])
         self.columns = SampleColumns()
         self.thread_ids = ThreadIds()
         self.threads, self.kinds = Threads(self.thread_ids), Kinds()
-        self._rows, self._is_given = SpilledRows(ROW), False
+        self._rows, self._is_given = SpilledRows(self.dtype), False
         self._before: tuple[Array, Array] | None = None
         self._fresh: list[Array] = []
         self._count = 0
@@ -137,62 +144,54 @@ class ThrownRows:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, events: EventTable, kept: Kept, thread: Array) -> Array:
-        """Take throws of the window that ``columns`` has looked at, and the thread of each; their numbers."""
-        rows = np.zeros(len(events), ROW)
+    def add(self, events: EventTable, kept: Kept, thread: Array, type_: Array | None = None) -> tuple[Array, Array]:
+        """Take events of the window that ``columns`` has looked at, the thread of each, and its type; their numbers, and rows whose fields are to be
+        filled in.
+        """
+        rows = np.zeros(len(events), self.dtype)
         rows["ms"], rows["time"] = kept.ms, events.headers.time
-        rows["catch_ms"] = rows["handled_ms"] = np.nan
-        rows["caught_by"] = -1
-        rows["message"], rows["flags"] = kept["ExceptionMessage"], np.maximum(kept["ExceptionFlags"], 0)
         stack = self.columns.stacks.of(events.headers.stack)
-        rows["kind"] = self.kinds.of(thread, stack, kept["ExceptionType"])
+        rows["kind"] = self.kinds.of(thread, stack, np.full(len(rows), -1) if type_ is None else type_)
         self._fresh.append(rows)
         self._count += len(rows)
-        return np.arange(self._count - len(rows), self._count)
+        return np.arange(self._count - len(rows), self._count), rows
 
-    def settle(self, ends: Ends) -> None:
+    def settle(self, changes: Sequence[Change]) -> None:
         """Write down what was found, in the place of what the last :meth:`conclude` did."""
-        fresh = np.concatenate([np.zeros(0, ROW), *self._fresh])
+        fresh = np.concatenate([np.zeros(0, self.dtype), *self._fresh])
         self._fresh = []
-        if self._is_given and (len(fresh) or len(ends) or self._before is not None):
+        if self._is_given and (len(fresh) or any(len(one.rows) for one in changes) or self._before is not None):
             self._rows, self._is_given = self._rows.copy(), False  # who has them has what was told then
         if self._before is not None:
             rows, was = self._before
             self._before = None
             for some, places, which in self._rows.changing(rows):
                 some[places] = was[which]
-        self._write_down(ends, fresh)
+        self._write_down(changes, fresh)
         if len(fresh):
             self._rows.append(fresh)
 
-    def conclude(self, ends: Ends) -> None:
+    def conclude(self, changes: Sequence[Change]) -> None:
         """Write down what is found if nothing more comes, once all else is settled; the next :meth:`settle` takes it back."""
-        if not len(ends):
+        rows = distinct(np.concatenate([np.zeros(0, np.int64), *(one.rows for one in changes)]))
+        if not len(rows):
             return
-        rows = distinct(np.concatenate([ends.caught[0], ends.handled[0], ends.filters, ends.finallys, ends.lasted[0]]))
-        was = np.empty(len(rows), ROW)
+        was = np.empty(len(rows), self.dtype)
         if self._is_given:
             self._rows, self._is_given = self._rows.copy(), False
         for some, places, which in self._rows.changing(rows):
             was[which] = some[places]
-        self._write_down(ends, np.zeros(0, ROW))
+        self._write_down(changes, np.zeros(0, self.dtype))
         self._before = rows, was
 
-    def _write_down(self, ends: Ends, fresh: Array) -> None:
-        for rows, columns in (
-            (ends.caught[0], {"catch_ms": ends.caught[1], "caught_by": ends.caught[2]}),
-            (ends.handled[0], {"handled_ms": ends.handled[1]}),
-        ):
-            for some, places, which in self._changing(fresh, rows):
-                for name, values in columns.items():
-                    some[name][places] = values[which]
-        for rows, name, values in (
-            (ends.filters, "filters", np.ones(len(ends.filters), np.int32)),
-            (ends.finallys, "finallys", np.ones(len(ends.finallys), np.int32)),
-            (ends.lasted[0], "finally_ms", ends.lasted[1]),
-        ):
-            for some, places, which in self._changing(fresh, rows):
-                np.add.at(some[name], places, values[which])
+    def _write_down(self, changes: Sequence[Change], fresh: Array) -> None:
+        for one in changes:
+            for some, places, which in self._changing(fresh, one.rows):
+                for name, values in one.values.items():
+                    if one.adds:
+                        np.add.at(some[name], places, values[which])
+                    else:
+                        some[name][places] = values[which]
 
     def _changing(self, fresh: Array, rows: Array) -> Any:
         """As ``SpilledRows.changing``, of those that are not there yet too."""
@@ -208,17 +207,29 @@ class ThrownRows:
         return self._rows
 
 
-class ThrownStacks:
+def columns_of(
+    rows: SpilledRows, column: Callable[[str, Values], Column], names: Sequence[str], first: int, last: int
+) -> dict[str, Column]:
+    """Columns of some of the rows for a table, each of which ``column`` makes of its name and of what reads the fields that it needs."""
+    some = rows.read(first, last) if last - first <= PIECE_ROWS else None
+
+    def values(name: str) -> Array:
+        return np.ascontiguousarray(some[name]) if some is not None else rows.column(name, first, last)
+
+    return {name: column(name, values) for name in names}
+
+
+class KindStacks:
     """What the stacks of kinds are. Where code moved while the recording ran, one is several: then also the time tells of which a row is.
 
     Of each stack ``frame`` is the first method of the program, else the leaf, -1 without a stack, and ``method`` its number among all of these.
     """
 
-    def __init__(self, thrown: ThrownRows, types: Sequence[str]) -> None:
-        rows, columns = thrown.given(), thrown.columns
+    def __init__(self, of: KindRows, types: Sequence[str] | None = None) -> None:
+        rows, columns = of.given(), of.columns
         self._rows, self._count, self._info = rows, len(rows), columns.context.meaning.info
-        thread, stack, type_ = thrown.kinds.told()
-        numbers, recorded = thrown.threads.recorded()
+        thread, stack, type_ = of.kinds.told()
+        numbers, recorded = of.threads.recorded()
         self._moments = moments_of(columns.stacks.table, columns.context.symbols)
         self._keys = self._keys_of(rows, len(type_))
         kind, epoch = np.divmod(self._keys, len(self._moments) + 1)
@@ -238,14 +249,12 @@ class ThrownStacks:
             lambda at: columns.thread(numbers[at]),
         )
         row, none = samples.values.astype(np.int64), np.zeros(len(kind), np.int64)
-        profile = profile_of(
-            columns, samples, name="Exceptions", unit="exceptions", length_ns=none, weight=np.ones(len(kind))
-        )
+        profile = profile_of(columns, samples, name="", unit="", length_ns=none, weight=np.ones(len(kind)))
         self.frame = np.empty(len(kind), np.int64)
         self.frame[row] = own_frames(profile)
         self._used, self.method = ranked(self.frame)
         self._names = Text.from_pylist(["" if one < 0 else profile.frames.name(one) for one in self._used.tolist()])
-        self._profile = with_leaves(profile, type_[kind[row]], types)
+        self._profile = profile if types is None else with_leaves(profile, type_[kind[row]], types)
         self._node = np.empty(len(kind), np.int32)
         self._node[row] = self._profile.node
 
@@ -274,23 +283,46 @@ class ThrownStacks:
         known = self._used[methods] >= 0
         return Coded(self._names, methods, None if known.all() else known)
 
-    def profile(self) -> StackProfile:
-        """A sample for each row, whose stack ends in the type."""
+    @property
+    def frames(self) -> Frames:
+        """What the numbers in ``frame`` stand for."""
+        return self._profile.frames
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is odd of them."""
+        return self._profile.notes
+
+    def thread_names(self) -> dict[tuple[int, int], str]:
+        """The names of threads that have one, by process (0: not told) and id."""
+        threads: Sequence[ProfileThread] = self._profile.threads
+        return {(one.process_id or 0, one.thread_id): one.name for one in threads if one.name}
+
+    def profile(
+        self, name: str, unit: str, *, weight: str | Array | None = None, lasts: bool = False, state: State = State.NONE
+    ) -> StackProfile:
+        """A sample for each row, weighted by one of its fields or by values of all (NaN: 0; without 1), in ms if it ``lasts`` so long."""
         count = self._count
         time, kind = self._rows.column("time", 0, count), self._rows.column("kind", 0, count)
+        weights = self._rows.column(weight, 0, count) if isinstance(weight, str) else weight
+        weights = None if weights is None else np.nan_to_num(weights).astype(np.float64, copy=False)
         threads: Sequence[ProfileThread] = self._profile.threads
         samples, _ = samples_in_order(
-            time, self.of(kind, time), np.zeros(count, np.uint8), self._thread[kind], None, threads.__getitem__
+            time, self.of(kind, time), np.full(count, state, np.uint8), self._thread[kind], weights, threads.__getitem__
         )
+        del time, kind, weights
         start_ns = self._info.elapsed_ns(samples.time)
+        length_ns = (samples.values * _NS).astype(np.int64) if lasts else np.zeros(count, np.int64)
         return replace(
             self._profile,
+            name=name,
+            unit=unit,
             threads=samples.threads,
             thread=samples.thread,
             start_ns=start_ns,
-            length_ns=np.zeros(count, np.int64),
-            weight=np.ones(count),
+            length_ns=length_ns,
+            weight=samples.values,
             node=self._node[samples.stack],
             state=samples.state,
-            to_ns=int(start_ns.max(initial=0)),
+            to_ns=int((start_ns + length_ns).max(initial=0)),
         )

@@ -18,10 +18,10 @@ from dotnetdiag.analysis import spilled
 from dotnetdiag.analysis.exceptions import THROWN, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.kept_events import KeptEvents, Texts, having
+from dotnetdiag.analysis.kind_rows import ThreadIds, Threads
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.profile import COLUMNS
 from dotnetdiag.analysis.stacked import Stacked, StackedEvents
-from dotnetdiag.analysis.thrown_rows import ThreadIds, Threads
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
