@@ -89,7 +89,7 @@ def test_activity_ids_of_label_lists_are_looked_up_once_for_each_list() -> None:
         lists = [bytes([1]) + bytes(15) + bytes([1, 0x84]) + struct.pack("<Q", number) for number in range(count)]
         reader, batches = streamed(by_hand.trace(KIND, by_hand.labels(1, *lists), FIRST), 1 << 20)
         labels = reader._state.labels
-        pairs = labels.guids()
+        pairs = labels.guids(reader._state.guids)
         assert pairs is not None
         assert pairs.base is labels._guids  # a part of what is kept, not made anew
         assert pairs.tolist() == [[0, 0]] + [[1, 0]] * count

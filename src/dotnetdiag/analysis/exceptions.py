@@ -92,7 +92,8 @@ class ExceptionTotals:
 class ExceptionReport(Report):
     """``thrown``: a row for each, in the order in which they came, made when somebody asks for it. ``by_type``, ``by_message``, ``by_method`` (who
     threw), ``by_catch`` (who caught): the most frequent first; ``by_second``: how many in each second of the recording that had some.
-    ``profile``: the stacks of throws, which ``stacks`` makes when somebody asks. ``notes``: what the recording lacks.
+    ``profile``: the stacks of throws, which ``stacks`` makes when somebody asks. ``thread_names``: by process (0: not told) and id. ``notes``: what
+    the recording lacks.
     """
 
     MAIN = "by_type"
@@ -104,6 +105,7 @@ class ExceptionReport(Report):
     by_catch: Table
     by_second: Table
     stacks: Callable[[], StackProfile] = field(repr=False, compare=False)
+    thread_names: Mapping[tuple[int, int], str] = field(repr=False)
     totals: ExceptionTotals
 
     @cached_property
@@ -279,6 +281,7 @@ class _Answer:
                 max_catch_ms=found.ended.most,
                 per_second=self._count / self._seconds if self._seconds and self._count else None,
             ),
+            thread_names=self._stacks.thread_names(),
             notes=notes,
         )
 

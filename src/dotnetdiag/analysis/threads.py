@@ -20,6 +20,8 @@ from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
+from dotnetdiag.analysis.running_groups import KeyedGroups
+from dotnetdiag.analysis.spilled import SLICE_ROWS
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
 from dotnetdiag.events import Column, EventSchema, Scalar
@@ -194,10 +196,14 @@ def _summed(rows: Table, name: str | None) -> dict[Key, float]:
     """The sum of a column by thread, or without a name how many rows; of an empty table nothing."""
     if not len(rows) or "tid" not in rows.columns or "pid" not in rows.columns:
         return {}
-    keys, which = np.unique(np.stack([_values(rows, "pid"), _values(rows, "tid")]), axis=1, return_inverse=True)
-    values = np.ones(len(rows)) if name is None else _values(rows, name)
-    sums = np.bincount(which.reshape(-1), values, minlength=keys.shape[1])
-    return {(one, two): value for (one, two), value in zip(keys.T.tolist(), sums.tolist(), strict=True)}
+    found, before = KeyedGroups(2), 0
+    for first in range(0, len(rows), SLICE_ROWS):
+        some = rows[first : first + SLICE_ROWS]  # of a million rows elsewhere no column is in memory as a whole
+        values = 1.0 if name is None else _values(some, name)
+        found.add([_values(some, "pid"), _values(some, "tid")], before + np.arange(len(some)), values)
+        before += len(some)
+    (pid, tid), sums, _ = found.told()
+    return dict(zip(zip(pid.tolist(), tid.tolist(), strict=True), sums.total.tolist(), strict=True))
 
 
 def _values(rows: Table, name: str) -> Array:
@@ -210,7 +216,11 @@ def _values(rows: Table, name: str) -> Array:
 def _names(
     cpu: StackProfile, contention: WaitReport, waits: WaitReport, allocations: AllocationReport, thrown: ExceptionReport
 ) -> dict[Key, str]:
-    profiles = (cpu, contention.profile, waits.profile, allocations.profile, thrown.profile)
-    return {
-        (one.process_id or 0, one.thread_id): one.name for profile in profiles for one in profile.threads if one.name
-    }
+    found = _named(cpu)
+    for told in (contention.thread_names, waits.thread_names, _named(allocations.profile), thrown.thread_names):
+        found |= told
+    return found
+
+
+def _named(profile: StackProfile) -> dict[Key, str]:
+    return {(one.process_id or 0, one.thread_id): one.name for one in profile.threads if one.name}

@@ -1288,6 +1288,85 @@ def index_stacks(const uint32_t[::1] hashes not None, int64_t count, uint32_t[::
             slots[slot] = <uint32_t>i
 
 
+# label lists ----------------------------------------------------------------------------------------------------------
+
+
+def split_labels(
+    const uint8_t[::1] data not None, int64_t position, int64_t values_limit, int64_t[::1] starts not None,
+    int64_t[::1] sizes not None, int64_t[::1] activity not None, int64_t[::1] related not None, int64_t[::1] codes not None,
+):
+    """Find label lists (nettrace.md §6.8) that follow each other from ``position`` on: as many as ``starts`` holds, and fewer where one is cut, or is
+    none. Returns (how many, the position behind them).
+
+    ``activity`` and ``related`` are the places of ids, -1 where there is none; ``codes`` has a bit for each code of label in the list.
+    """
+    cdef int64_t at, end = data.shape[0], begin = position, values, seen, place, other
+    cdef Py_ssize_t found = 0, most = min(
+        min(starts.shape[0], sizes.shape[0]), min(min(activity.shape[0], related.shape[0]), codes.shape[0])
+    )
+    cdef uint32_t size = 0
+    cdef uint64_t value = 0
+    cdef uint8_t kind, code
+    cdef Bytes raw
+    if begin < 0:
+        raise ValueError("no such lists")
+    if end == 0 or most == 0:
+        return 0, begin
+    raw = &data[0]
+    with nogil:
+        while found < most:
+            at, values, seen, place, other = begin, 0, 0, -1, -1
+            while True:
+                if at >= end:
+                    at = NOWHERE
+                    break
+                kind = raw[at]
+                code = kind & 0x7F
+                at += 1
+                if code == 1 or code == 2 or code == 3:
+                    if code == 1:
+                        place = at
+                    elif code == 2:
+                        other = at
+                    at += 16
+                elif code == 4 or code == 8:
+                    at += 8
+                elif code == 7 or code == 9 or code == 10:
+                    at += 1
+                elif code == 5 or code == 6:
+                    values += 1
+                    at = take32(raw, at, end, &size)
+                    if at == NOWHERE or size > end - at:
+                        at = NOWHERE
+                        break
+                    at += size
+                    if code == 6:
+                        at = take64(raw, at, end, &value)
+                    else:
+                        at = take32(raw, at, end, &size)
+                        if at != NOWHERE:
+                            at = NOWHERE if size > end - at else at + size
+                    if at == NOWHERE or values > values_limit:
+                        at = NOWHERE
+                        break
+                else:
+                    at = NOWHERE
+                    break
+                if at > end:
+                    at = NOWHERE
+                    break
+                seen |= <int64_t>1 << code
+                if kind & 0x80:
+                    break
+            if at == NOWHERE:
+                break
+            starts[found], sizes[found], activity[found], related[found], codes[found] = begin, at - begin, place, other, seen
+            begin = at
+            found += 1
+    return found, begin
+
+
+
 def give_back_freed() -> None:
     """See ``kernels.give_back_freed``."""
     with nogil:

@@ -34,6 +34,10 @@ class Budget:
         self._remarks.warn(BEYOND, offset)
         return False
 
+    def refuse(self, offset: int, count: int) -> None:
+        """So many definitions have no room."""
+        self._remarks.warn(BEYOND, offset, count)
+
     def add(self, what: str, cost: int) -> None:
         """So much more was taken."""
         self.set(what, self._spent[what] + cost)

@@ -448,3 +448,48 @@ def intern_stacks(
             fresh.append(raw)
         found.append(ids[raw])
     return found, fresh
+
+
+# label lists ----------------------------------------------------------------------------------------------------------
+
+_FIXED = {1: 16, 2: 16, 3: 16, 4: 8, 7: 1, 8: 8, 9: 1, 10: 1}
+"""Bytes of labels by their code; 5 and 6 are texts."""
+
+
+def split_labels(
+    data: memoryview, position: int, values_limit: int, most: int
+) -> tuple[list[tuple[int, int, int, int, int]], int]:
+    """(a row for each list: its begin, its size, the places of its activity and of the related one, its codes; the position behind them)."""
+    found: list[tuple[int, int, int, int, int]] = []
+    while len(found) < most:
+        try:
+            row = _label_list(data, position, values_limit)
+        except _Broken:
+            break
+        found.append(row)
+        position += row[1]
+    return found, position
+
+
+def _label_list(data: memoryview, begin: int, values_limit: int) -> tuple[int, int, int, int, int]:
+    at, codes, values, places, end = begin, 0, 0, [-1, -1], len(data)
+    while at < end:
+        kind, at = data[at], at + 1
+        code = kind & 0x7F
+        if code in (1, 2):
+            places[code - 1] = at
+        if code in _FIXED:
+            at += _FIXED[code]
+        elif code in (5, 6):
+            for is_text in (True, code == 5):
+                size, at = _varuint(data, at, end, 5 if is_text else 10)
+                at += size if is_text else 0
+            values += 1
+        else:
+            raise _Broken
+        if at > end or values > values_limit:
+            raise _Broken
+        codes |= 1 << code
+        if kind & 0x80:
+            return begin, at - begin, places[0], places[1], codes
+    raise _Broken

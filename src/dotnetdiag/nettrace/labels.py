@@ -9,6 +9,9 @@ from dotnetdiag.nettrace.records import pack_string8, string8
 from dotnetdiag.wire import Cursor, Packer
 
 LAST = 0x80
+ACTIVITY, RELATED = 1, 2
+OVERRIDING = (7, 8, 9, 10)
+"""Opcode, keywords, level, version."""
 VALUES_LIMIT = 10_000
 """Most values of one list that are read; nobody writes more than a few."""
 

@@ -115,10 +115,11 @@ class Scan(Findings):
         latest = self._latest
         return self._index(stacks=False) if latest is None else latest
 
-    def _index(self, *, stacks: bool) -> _Index:
+    def _index(self, *, stacks: bool, activities: bool = True) -> _Index:
         """Read all blocks but the events; the stacks only when events are to be decoded."""
         framer, state, runs = self._framer, TraceState(keep=True), list[EventRun]()
         state.postponed = []
+        state.has_activities = activities
         if framer.container is not None:
             state.opened(framer.format, framer.container.kind, framer.container.major)
         passed = _Passed(self._release)
@@ -186,11 +187,10 @@ class Scan(Findings):
         (or any of its columns) and they stay, at the price of new memory for the next. ``ended`` is given the scan as this pass has seen it, when
         it has come to its end.
 
-        Without ``activities`` all ids of activities are 0, but for those that stand in label lists: who needs none is spared a table of them, 40
-        bytes for each, of which a recording of requests has some for each.
+        Without ``activities`` all ids of activities are 0, and label lists have none: who needs none is spared a table of them, 40 bytes for each,
+        of which a recording of requests has some for each.
         """
-        index = self._index(stacks=True)
-        index.state.has_activities = activities
+        index = self._index(stacks=True, activities=activities)
         return self._pass(index, checked(executor), ended)
 
     def _pass(

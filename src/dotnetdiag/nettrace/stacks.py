@@ -6,6 +6,7 @@ Ids in a file are reset at every sequence point (nettrace.md §5.8); a :class:`S
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
@@ -128,6 +129,12 @@ class StackTable:
             return b""
         start, end = self._offsets[stack_id : stack_id + 2].tolist()
         return self._pool[start:end].tobytes()
+
+    def runs(self, first: int) -> Iterator[tuple[npt.NDArray[np.int64], memoryview]]:
+        """Stacks from that id on, some at a time: the ids of those that have bytes, and these, one behind the other."""
+        for begin in range(first, len(self), PART):
+            offsets = self._offsets[begin : min(begin + PART, len(self)) + 1]
+            yield begin + np.flatnonzero(np.diff(offsets)), self._pool.data[int(offsets[0]) : int(offsets[-1])]
 
     def frames(self, stack_id: int) -> npt.NDArray[np.uint64]:
         """Addresses, innermost (leaf) first; empty for 0 and for ids that are not there."""

@@ -122,7 +122,7 @@ class TraceState:
             elif block.kind is BlockKind.REMOVE_THREAD:
                 self._remove_threads(cursor)
             elif block.kind is BlockKind.LABEL_LIST:
-                self.labels.take(cursor, self.guids)
+                self.labels.take(cursor, activities=self.has_activities)
             elif block.kind is BlockKind.UNKNOWN:
                 self.remarks.skip(block.name)
         except FormatError as error:
@@ -324,7 +324,7 @@ class TraceState:
                 rows = np.flatnonzero(column)
                 column[rows] = interned[column[rows]]
         if len(self.labels.lists) > 1 and self._v6 and headers.label_list.any():
-            pairs = self.labels.guids()
+            pairs = self.labels.guids(self.guids) if self.has_activities else None
             if pairs is not None:
                 headers.activity[:] = pairs[headers.label_list, 0]
                 headers.related[:] = pairs[headers.label_list, 1]

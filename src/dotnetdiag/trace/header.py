@@ -29,6 +29,7 @@ from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import GuidTable, HeaderColumns, LabelList, ThreadInfo, TraceInfo
 from dotnetdiag.nettrace.info import NO_TIME
+from dotnetdiag.nettrace.label_table import LabelLists
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -152,6 +153,8 @@ def _utc_text(ns: int) -> str:
 
 def overrides(labels: Sequence[LabelList]) -> Mapping[int, LabelList]:
     """Label lists that change level, opcode, keywords or version of their events (version 6)."""
+    if isinstance(labels, LabelLists):  # of which none is made that does not
+        return labels.overriding()
     return {
         index: one
         for index, one in enumerate(labels)
