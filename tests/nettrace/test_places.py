@@ -214,7 +214,7 @@ def test_oddity_is_counted_and_told_with_the_place_of_the_first(name: str) -> No
     contents = read_both(by_hand.trace(*OPENING, *blocks))
     places = {"block": START - 4, "row": START + 4, "second": START + 4}
     places["later"] = START - 4 + len(blocks[0])
-    places["label"] = START + len(blocks[0]) + 10
+    places["label"] = START + len(blocks[0]) + 8
     (line,) = contents.warnings
     assert line.removesuffix(" (id 9)") == f"{warning}, first at 0x{places[place]:x}"
     assert contents.damage is None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import TraceInfo
-from dotnetdiag.nettrace.labels import LabelList
+from dotnetdiag.nettrace.label_table import LabelLists
 from dotnetdiag.nettrace.loss import LossAccount
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.stacks import StackTable
@@ -47,7 +47,7 @@ class Findings:
         return self._found().guids
 
     @property
-    def labels(self) -> Sequence[LabelList]:
+    def labels(self) -> LabelLists:
         """Label lists of version 6; index 0 is the empty one."""
         return self._found().labels.lists
 

@@ -12,11 +12,11 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag.nettrace import kernels
+from dotnetdiag.nettrace import kernels, labels
 from dotnetdiag.nettrace.budget import Budget
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.ids import IdMap
-from dotnetdiag.nettrace.labels import ACTIVITY, OVERRIDING, RELATED, VALUES_LIMIT, LabelList, parse_label_list
+from dotnetdiag.nettrace.labels import ACTIVITY, OVERRIDING, RELATED, LabelList, parse_label_list
 from dotnetdiag.nettrace.remarks import Remarks
 from dotnetdiag.nettrace.stacks import PART, StackTable
 from dotnetdiag.wire import Cursor
@@ -24,6 +24,8 @@ from dotnetdiag.wire import Cursor
 LIST_COST = 120
 """Bytes that a list and its id take beside its own."""
 _NOTHING = 0
+_ONE, _BOTH = 17, 34
+"""Bytes of a label that is an activity, and of two."""
 _ONLY_ACTIVITIES = 1 << ACTIVITY | 1 << RELATED
 _OVERRIDING = sum(1 << code for code in OVERRIDING)
 
@@ -142,6 +144,31 @@ class LabelTable:
         self._budget.set("labels")
 
 
+def are_lists(lists: Sequence[bytes]) -> bool:
+    """Whether each is one label list, or nothing."""
+    there = [raw for raw in lists if raw]
+    split = _split(memoryview(b"".join(there)), 0, len(there))
+    sizes: list[int] = split.sizes.tolist()
+    return sizes == [len(raw) for raw in there]
+
+
+def activity_lists(guids: GuidTable, pairs: npt.NDArray[np.uint32]) -> list[bytes]:
+    """Lists of an activity and the related one (n x 2, numbers of that table, 0 for none)."""
+    if not len(pairs):
+        return []
+    ids = guids.bytes().reshape(-1, 16)
+    made = np.empty((len(pairs), _BOTH), np.uint8)
+    made[:, 0] = np.where(pairs[:, 1] == 0, ACTIVITY | labels.LAST, ACTIVITY)
+    made[:, _ONE] = RELATED | labels.LAST
+    for column in range(2):
+        made[:, column * _ONE + 1 : (column + 1) * _ONE] = ids[pairs[:, column]]
+    begins = np.where(pairs[:, 0] == 0, _ONE, 0)
+    ends = np.where(pairs[:, 1] == 0, _ONE, _BOTH)
+    raw = made.tobytes()
+    places = np.arange(len(pairs)) * _BOTH
+    return [raw[first:last] for first, last in zip((places + begins).tolist(), (places + ends).tolist(), strict=True)]
+
+
 class _Split:
     """Lists that follow each other: where each begins in the data, its size, where its activities stand (-1: it has none), and a bit for each code
     of label in it. ``end`` is the place behind them.
@@ -162,8 +189,8 @@ def _split(data: memoryview, at: int, most: int) -> _Split:
     if kernels.KERNELS is None:
         from dotnetdiag.nettrace import fallback
 
-        found, end = fallback.split_labels(data, at, VALUES_LIMIT, most)
+        found, end = fallback.split_labels(data, at, labels.VALUES_LIMIT, most)
         return _Split(np.array(found, np.int64).reshape(-1, 5).T, end)
     rows = np.empty((5, most), np.int64)
-    count, end = kernels.KERNELS.split_labels(data, at, VALUES_LIMIT, *rows)
+    count, end = kernels.KERNELS.split_labels(data, at, labels.VALUES_LIMIT, *rows)
     return _Split(rows[:, :count], end)

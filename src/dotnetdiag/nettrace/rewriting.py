@@ -22,13 +22,14 @@ from dotnetdiag.nettrace.block import Block
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.ids import FreeNumbers
+from dotnetdiag.nettrace.label_table import activity_lists
 from dotnetdiag.nettrace.labels import LabelList
 from dotnetdiag.nettrace.renumbering import Numbers
 from dotnetdiag.nettrace.scanning import Contents
 from dotnetdiag.nettrace.threads import ThreadInfo
 from dotnetdiag.nettrace.writer import Writer
 
-_WORD = 0xFFFFFFFF
+_WORD = np.uint64(0xFFFFFFFF)
 Id = TypeVar("Id", np.uint32, np.uint64)
 
 
@@ -230,33 +231,14 @@ class _Rewrite:
     def _stack(self, number: int) -> int:
         return self.writer.add_stack(self.contents.stacks.raw(number)) if number else 0
 
-    def _label_list(self, number: int) -> int:
-        labels = self.contents.labels[number]
-        if self.to_v6:
-            return self.writer.add_labels(labels)
-        if labels != LabelList(activity=labels.activity, related=labels.related):
-            raise UsageError(f"nettrace {self.writer.version} has no labels beside activity ids: {labels}")
-        return 0
-
     def _labels_of(self, headers: HeaderColumns) -> npt.NDArray[np.uint32]:
-        writer, guids = self.writer, self.contents.guids
-        if self.from_v6:
-            return _mapped(headers.label_list, self._label_list)
-        if not self.to_v6:
-            return headers.label_list
-        pairs = headers.activity.astype(np.uint64) << np.uint64(32) | headers.related
-        distinct, which = np.unique(pairs, return_inverse=True)
-        numbers = []
-        for pair in distinct.tolist():
-            activity, related = pair >> 32, pair & _WORD
-            numbers.append(
-                writer.add_labels(
-                    LabelList(
-                        activity=guids[activity] if activity else None, related=guids[related] if related else None
-                    )
-                )
-            )
-        return np.array(numbers, np.uint32)[which]
+        if self.to_v6:
+            return written_labels(self.contents, headers, self.writer, from_v6=self.from_v6)
+        for number in np.unique(headers.label_list).tolist() if self.from_v6 else ():
+            labels = self.contents.labels[number]
+            if labels != LabelList(activity=labels.activity, related=labels.related):
+                raise UsageError(f"nettrace {self.writer.version} has no labels beside activity ids: {labels}")
+        return np.zeros_like(headers.label_list) if self.from_v6 else headers.label_list
 
     # blocks of unknown kinds --------------------------------------------------------------------------------------
 
@@ -278,6 +260,20 @@ class _Rewrite:
             self.writer.write_block(block.number, content)
         else:
             self.writer.write_object(block.name, content, version=block.version, min_reader=block.min_reader)
+
+
+def written_labels(
+    contents: Contents, headers: HeaderColumns, writer: Writer, *, from_v6: bool
+) -> npt.NDArray[np.uint32]:
+    """Label lists of the rows, as the writer numbers them; activity ids of older formats become labels."""
+    if from_v6:
+        numbers, which = np.unique(headers.label_list, return_inverse=True)
+        lists = [contents.labels.raw(number) for number in numbers.tolist()]
+    else:
+        pairs = headers.activity.astype(np.uint64) << np.uint64(32) | headers.related
+        distinct, which = np.unique(pairs, return_inverse=True)
+        lists = activity_lists(contents.guids, np.stack([distinct >> np.uint64(32), distinct & _WORD], axis=1))
+    return np.array(writer.add_label_lists(lists), np.uint32)[which]
 
 
 def _mapped(column: npt.NDArray[Id], new: Callable[[int], int]) -> npt.NDArray[Id]:

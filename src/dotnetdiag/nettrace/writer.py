@@ -40,6 +40,7 @@ from dotnetdiag.nettrace.constants import (
 )
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.info import TraceInfo, stated_keys
+from dotnetdiag.nettrace.label_table import are_lists
 from dotnetdiag.nettrace.labels import LabelList, pack_label_list, parse_label_list
 from dotnetdiag.nettrace.metadata import Metadata
 from dotnetdiag.nettrace.opening import object_head, pack_trace
@@ -126,7 +127,8 @@ class Writer:
         self._stacks: dict[bytes, int] = {}
         self._new_stacks: list[bytes] = []
         self._labels: dict[LabelList, int] = {}
-        self._label_lists: list[LabelList] = []
+        self._packed_labels: dict[bytes, int] = {}
+        self._label_lists: list[bytes] = []
         self._new_labels: list[bytes] = []
         self._last: dict[int, int] = {}
         self._dropped: dict[int, int] = {}
@@ -328,9 +330,26 @@ class Writer:
                 raise UsageError(f"{labels} does not fit the format: {error}") from error
             if not same:
                 raise UsageError(f"{labels} would be read as something else")
+            found = self._labels[labels] = self._add_packed(packed)
+        return found
+
+    def add_label_lists(self, lists: Sequence[bytes]) -> list[int]:
+        """The same of many as they stand in files (``LabelLists.raw``, ``activity_lists``). Raises UsageError, and none is added, where one is not
+        made of labels.
+        """
+        self._out.check_open()
+        if self.version != 6:
+            raise UsageError(f"nettrace {self.version} has no label lists")
+        if not are_lists(lists):
+            raise UsageError("these bytes are no label lists")
+        return [self._add_packed(raw) if raw else 0 for raw in lists]
+
+    def _add_packed(self, packed: bytes) -> int:
+        found = self._packed_labels.get(packed)
+        if found is None:
             self._check_size("a label list", len(packed))
-            found = self._labels[labels] = len(self._labels) + 1
-            self._label_lists.append(labels)
+            found = self._packed_labels[packed] = len(self._packed_labels) + 1
+            self._label_lists.append(packed)
             self._new_labels.append(packed)
         return found
 
@@ -393,7 +412,7 @@ class Writer:
 
     def _with_activities(self, labels: int, activity: UUID | None, related: UUID | None) -> int:
         """The index of a label list with these activities besides."""
-        old = self._label_lists[labels - 1] if labels else LabelList()
+        old = parse_label_list(Cursor(self._label_lists[labels - 1])) if labels else LabelList()
         new = replace(old, activity=activity or old.activity, related=related or old.related)
         if (old.activity or new.activity, old.related or new.related) != (new.activity, new.related):
             raise UsageError(f"activities {activity}, {related} beside labels that say {old.activity}, {old.related}")
@@ -402,7 +421,7 @@ class Writer:
     def _check_references(self, stack: int, labels: int) -> None:
         if stack > len(self._stacks):
             raise UsageError(f"event with stack {stack}, which was not added since the last sequence point")
-        if labels > len(self._labels):
+        if labels > len(self._label_lists):
             raise UsageError(f"event with labels {labels}, which were not added since the last sequence point")
 
     def _check_threads(self, threads: Iterable[int]) -> None:
@@ -513,7 +532,7 @@ class Writer:
             self._rows_of(BlockKind.THREAD, threads, b"")
         if self._new_labels:
             labels, self._new_labels = self._new_labels, []
-            self._numbered(BlockKind.LABEL_LIST, labels, len(self._labels) - len(labels) + 1)
+            self._numbered(BlockKind.LABEL_LIST, labels, len(self._label_lists) - len(labels) + 1)
         if self._new_stacks:
             stacks, self._new_stacks = self._new_stacks, []
             parts = [struct.pack("<I", len(raw)) + raw for raw in stacks]
@@ -607,7 +626,7 @@ class Writer:
                 head = struct.pack("<I", bool(forget_threads) and first + most >= len(rows)) + head
             self._block(BlockKind.SEQUENCE_POINT, stamp + head + b"".join(part))
         self._stacks, self._dropped = {}, {}
-        self._labels, self._label_lists = {}, []
+        self._labels, self._packed_labels, self._label_lists = {}, {}, []
         self._sorted_time, self._point_time = None, self._latest if time is None else time
         self._latest_of = {}
         self._last.update({thread: int(number) for thread, number in numbers.items()})

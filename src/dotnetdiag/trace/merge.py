@@ -29,8 +29,9 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events.kernels import gather
 from dotnetdiag.events.well_known import UNIVERSAL_SYSTEM
-from dotnetdiag.nettrace import Contents, GuidTable, HeaderColumns, LabelList, Metadata, ThreadInfo, TraceInfo, Writer
+from dotnetdiag.nettrace import Contents, GuidTable, HeaderColumns, Metadata, ThreadInfo, TraceInfo, Writer
 from dotnetdiag.nettrace.output import Sink
+from dotnetdiag.nettrace.rewriting import written_labels
 
 Rows: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -339,7 +340,9 @@ def _write_chunk(
         headers.processor[places] = own.processor
         headers.time[places] = times[file][source]
         headers.stack[places] = _mapped(own.stack, partial(_stack, contents, writer))
-        headers.label_list[places] = _labels(contents, own, writer)
+        headers.label_list[places] = written_labels(
+            contents, own, writer, from_v6=contents.format.startswith("nettrace 6")
+        )
         offsets, data = gather(contents.buffer, own.payload_offset, own.payload_length.astype(np.int64))
         headers.payload_offset[places] = offsets[:-1] + size
         headers.payload_length[places] = own.payload_length
@@ -358,17 +361,3 @@ def _stack(contents: Contents, writer: Writer, stack: int) -> int:
 def _mapped(column: npt.NDArray[np.uint32], new: Callable[[int], int]) -> npt.NDArray[np.uint32]:
     distinct, which = np.unique(column, return_inverse=True)
     return np.array([new(number) for number in distinct.tolist()], np.uint32)[which]
-
-
-def _labels(contents: Contents, headers: HeaderColumns, writer: Writer) -> npt.NDArray[np.uint32]:
-    """Label lists of the rows; activity ids of older formats become labels."""
-    if contents.format.startswith("nettrace 6"):
-        return _mapped(headers.label_list, lambda number: writer.add_labels(contents.labels[number]))
-    pairs = headers.activity.astype(np.uint64) << np.uint64(32) | headers.related
-    distinct, which = np.unique(pairs, return_inverse=True)
-    guids, numbers = contents.guids, []
-    for pair in distinct.tolist():
-        activity, related = pair >> 32, pair & _WORD
-        labels = LabelList(activity=guids[activity] if activity else None, related=guids[related] if related else None)
-        numbers.append(writer.add_labels(labels))
-    return np.array(numbers, np.uint32)[which]
