@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,8 @@ from dotnetdiag.nettrace.parallel import Executor, checked, in_order
 from dotnetdiag.nettrace.piece import Piece, Place
 from dotnetdiag.nettrace.resolving import Resolved, resolve
 from dotnetdiag.nettrace.state import TraceState
-from dotnetdiag.nettrace.whole import Whole, count_by_type
+from dotnetdiag.nettrace.whole import Release, Whole, count_by_type
 
-Release: TypeAlias = Callable[[int, int], None]
 RELEASE_BYTES = 32 << 20
 
 
@@ -154,7 +153,7 @@ class Scan(Findings):
         totals: dict[int, tuple[int, int]] = {}
         for _, part in groupby(all_runs, key=lambda run: id(run.translation.metadata and run.translation.metadata.ids)):
             runs = list(part)
-            tally = count_by_type(self._view, runs, form, executor)
+            tally = count_by_type(self._view, runs, form, executor, self._release)
             if tally is None:
                 return self._count_batches(executor)
             numbers = runs[-1].translation.metadata

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ from dotnetdiag.nettrace.group import EventRun, Form, Group
 from dotnetdiag.nettrace.kernel_types import BLOCK
 from dotnetdiag.nettrace.parallel import Executor, in_order
 from dotnetdiag.nettrace.translation import Tables
+
+Release: TypeAlias = Callable[[int, int], None]
 
 SHARE_BYTES = 8 << 20
 """Bytes of blocks that one call of an executor counts."""
@@ -48,18 +51,23 @@ class Whole:
 
 
 def count_by_type(
-    data: memoryview, runs: Sequence[EventRun], form: Form, executor: Executor | None
+    data: memoryview, runs: Sequence[EventRun], form: Form, executor: Executor | None, release: Release | None = None
 ) -> npt.NDArray[np.int64] | None:
     """(events, payload bytes) for each metadata id in the order of their definitions, from 1 on, of compressed blocks that
-    share one map of them; None when some events have an undefined one.
+    share one map of them; None when some events have an undefined one. ``release`` is told (start, end) of bytes that were looked at.
     """
     snapshot = runs[-1].translation.metadata
-    blocks, tally = _count(data, runs, form, executor, 1 + (snapshot.defined if snapshot else 0))
+    blocks, tally = _count(data, runs, form, executor, 1 + (snapshot.defined if snapshot else 0), release)
     return None if blocks["unknown_metadata"].any() else tally
 
 
 def _count(
-    data: memoryview, runs: Sequence[EventRun], form: Form, executor: Executor | None, columns: int
+    data: memoryview,
+    runs: Sequence[EventRun],
+    form: Form,
+    executor: Executor | None,
+    columns: int,
+    release: Release | None = None,
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64]]:
     assert kernels.KERNELS is not None
     compiled, (starts, ends) = kernels.KERNELS, Group(list(runs)).bounds(0)
@@ -73,8 +81,12 @@ def _count(
         assert fits, "arrays that do not fit each other"
         return tally
 
-    tallies = [tally for _, tally in in_order(_shares(ends - starts), share, executor)]
-    return blocks, sum(tallies[1:], tallies[0]) if tallies else np.zeros((2, columns), np.int64)
+    total = np.zeros((2, columns), np.int64)
+    for (first, last), tally in in_order(_shares(ends - starts), share, executor):
+        total += tally
+        if release is not None:
+            release(int(starts[first]), int(ends[last - 1]))
+    return blocks, total
 
 
 def _shares(sizes: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
