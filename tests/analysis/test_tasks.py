@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.analysis.test_thread_pool import queued
 from tests.analysis.traces import Seen, said, traced
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis import tasks as room
 from dotnetdiag.analysis.tasks import NO_EVENTS, OPERATION, WAIT_BEGUN, WAIT_ENDED, TaskReport, tasks
-from dotnetdiag.analysis.thread_pool import TPL
+from dotnetdiag.analysis.thread_pool import TPL, threadpool
 from dotnetdiag.trace.trace import Trace
 
 
@@ -126,3 +127,37 @@ def test_as_many_as_events(name: str) -> None:
     made = tasks(trace)
     assert made.totals.count == trace.counts().get(TPL, {}).get("TaskWait/Send", 0)
     assert made.notes == (() if made.totals.count else (NO_EVENTS,))
+
+
+CORE = dict.fromkeys(
+    (
+        "System.Threading.Tasks.TplEventSource",
+        "System.Runtime.CompilerServices.TaskAwaiter",
+        "System.Runtime.CompilerServices.AsyncTaskMethodBuilder",
+        "System.Threading.ThreadPoolWorkQueue",
+        "System.Threading.TimerQueue",
+    ),
+    "/x/System.Private.CoreLib.dll",
+)
+AWAITING = (
+    "System.Threading.Tasks.TplEventSource.TaskWaitBegin",
+    "System.Runtime.CompilerServices.TaskAwaiter.OutputWaitEtwEvents",
+    "System.Runtime.CompilerServices.AsyncTaskMethodBuilder.AwaitUnsafeOnCompleted",
+)
+
+
+def test_an_await_of_net_itself_is_of_who_awaits_and_not_of_what_writes_events() -> None:
+    modules = {**CORE, "System.Net.Http.Handler": "/x/System.Net.Http.dll"}
+    stack = (*AWAITING, "System.Net.Http.Handler.Send", "App.Ask")
+    events = [awaits(1, 10, 20, *AWAITING, "App.Ask"), awaits(2, 11, 10, *stack), done(3, 11), done(4, 10)]
+    made = tasks(traced(*events, modules=modules))
+    assert made.awaits.values("method") == ["app!App.Ask()", "System.Net.Http!System.Net.Http.Handler.Send()"]
+    assert made.chains.values("chain") == ["App.Ask > System.Net.Http.Handler.Send"]
+    only = tasks(traced(awaits(1, 10, 20, *AWAITING), modules=modules))  # nothing else is there
+    assert only.awaits.values("method") == [f"System.Private.CoreLib!{AWAITING[0]}()"]
+
+
+def test_work_is_queued_by_who_called_the_queue() -> None:
+    stack = ("System.Threading.ThreadPoolWorkQueue.Enqueue", "System.Threading.TimerQueue.FireNextTimers")
+    made = threadpool(traced(queued(1, 1, 7, *stack), queued(2, 1, 8, *stack, "App.Main"), modules=CORE))
+    assert made.work.values("method") == [f"System.Private.CoreLib!{stack[1]}()", "app!App.Main()"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from dotnetdiag.analysis.thread_pool import (
     ONLY_TASKS,
     SCHEDULED,
     TPL,
+    Starvation,
     ThreadPoolFold,
     threadpool,
 )
@@ -119,3 +121,45 @@ def test_as_many_as_events(name: str) -> None:
     assert len(made.adjustments) == adjustments
     if made.notes == (NO_EVENTS,):
         assert (len(made.work), len(made.threads), adjustments) == (0, 0, 0)
+
+
+def test_work_that_who_waited_for_it_has_run_is_in_no_queue() -> None:
+    """Task.Wait runs what it waits for where it stands, and no begin is told; a worker that finds nothing to do, or later work that has begun, shows
+    that it waits no more.
+    """
+    before = [worker(1, 2), queued(10, 1, 5), queued(20, 1, 6), begun(25, 2, 5)]
+    for after in ([worker(50, 2, number=57)], [queued(30, 1, 7), begun(60, 2, 7)]):
+        (made,) = fold(traced(*before, *after), ThreadPoolFold(seconds=5.0))
+        assert (made.totals.unfinished, made.totals.starved_ms, len(made.starvation)) == (1, 0.0, 0)
+    (made,) = fold(traced(*before), ThreadPoolFold(seconds=5.0))
+    assert (made.totals.unfinished, made.totals.starved_ms) == (1, 5000.0 - 20.0 - LATE_MS)
+
+
+def test_where_no_worker_is_told_of_nobody_knows_whether_work_waits() -> None:
+    events = [queued(0, 1, 5), queued(10, 1, 6), begun(20, 2, 5)]
+    (made,) = fold(traced(*events), ThreadPoolFold(seconds=1.0))
+    assert (made.totals.unfinished, made.totals.starved_ms) == (1, 0.0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 500), st.integers(0, 900)), max_size=30), st.integers(1, 31)
+)
+def test_times_of_starvation_are_those_of_all_work_at_once(work: list[tuple[int, int, int]], step: int) -> None:
+    work.sort(key=lambda one: one[1])
+    pid, ms, waited = (np.array(column, float) for column in (zip(*work, strict=True) if work else [[]] * 3))
+    made = Starvation()
+    for at in range(0, len(work), step):
+        made.add(pid[at : at + step].astype(int), ms[at : at + step], waited[at : at + step])
+    found = {name: column.to_pylist() for name, column in made.told().items()}
+    expected = []
+    for process in range(3):
+        spans: list[list[float]] = []
+        for own, begin, length in work:
+            if own == process and length > LATE_MS:
+                if spans and begin + LATE_MS <= spans[-1][1]:
+                    spans[-1][1:] = [max(spans[-1][1], begin + length), spans[-1][2] + 1, max(spans[-1][3], length)]
+                else:
+                    spans.append([begin + LATE_MS, begin + length, 1, length])
+        expected += [(process, begin, end - begin, late, longest) for begin, end, late, longest in spans]
+    columns = ("pid", "start_ms", "duration_ms", "late", "longest_ms")
+    assert list(zip(*(found[name] for name in columns), strict=True)) == expected

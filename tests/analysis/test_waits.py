@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
+from dotnetdiag.analysis import lasting, spilled, spread
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.profile import COLUMNS
 from dotnetdiag.analysis.stuck import STILL_MS, Stuck, with_stuck
+from dotnetdiag.analysis.tasks import TasksFold
+from dotnetdiag.analysis.thread_pool import ThreadPoolFold
 from dotnetdiag.analysis.waits import (
     CONTENDED,
     GOT,
@@ -18,6 +24,8 @@ from dotnetdiag.analysis.waits import (
     NO_OWNERS,
     WAITED,
     WAITS,
+    ContentionFold,
+    WaitsFold,
     contention,
     waits,
 )
@@ -145,3 +153,56 @@ def test_where_events_were_lost_nobody_is_taken_for_stuck() -> None:
     for lost in (1, None):
         waits = Table({name: made.waits[name] for name in made.waits.columns}, losses=Losses(lost=lost))
         assert Stuck(replace(made, waits=waits), 1.0, least_ms=20.0).threads == 0
+
+
+def test_what_has_no_end_is_told_of_each_method_lock_and_owner() -> None:
+    events = [wants(1, 1, "A.M", owner=2), wants(2, 2, "B.N", lock=0x30, owner=1), wants(3, 3, "A.M"), gets(4, 3, 1.0)]
+    made = contention(traced(*events))
+    assert [(row["method"], row["count"], row["unfinished"]) for row in made.by_method.to_pylist()] == [
+        ("app!A.M()", 2, 1),
+        ("app!B.N()", 1, 1),
+    ]
+    assert made.by_lock.values("unfinished") == [1, 1]
+    assert sum(made.by_owner.values("unfinished")) == 2
+    text = Stuck(made, 5.0, least_ms=STILL_MS).text()
+    assert "in A.M and B.N" in text
+    assert "they wait for each other" in text
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_answers_are_the_same_however_windows_come_and_whatever_lies_elsewhere(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = (ContentionFold, WaitsFold, ThreadPoolFold, TasksFold)
+    expected = [_all_of(one) for one in fold(Trace(data_of(name), name=name), *(kind() for kind in kinds))]
+    monkeypatch.setattr(spilled, "HELD_BYTES", 500)
+    monkeypatch.setattr(spilled, "SLICE_ROWS", 16)
+    monkeypatch.setattr(lasting, "FOLLOWED_EVENTS", 1)
+    monkeypatch.setattr(lasting, "_OPEN_TOGETHER", 2)
+    monkeypatch.setattr(spread, "SORTED_VALUES", 0)
+    for rows in (7, 1 << 16):
+        made = fold(Trace(data_of(name), name=name), *(kind() for kind in kinds), rows=rows)
+        assert [_all_of(one) for one in made] == expected
+
+
+def _all_of(report: Any) -> tuple[Any, ...]:
+    profile = report.profile
+    columns = (getattr(profile, name).tolist() for name in COLUMNS)
+    return (report.to_json(), *columns, profile.frame_names(), profile.threads, profile.to_ns)
+
+
+def test_an_answer_may_be_asked_for_while_windows_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilled, "HELD_BYTES", 200)
+    monkeypatch.setattr(lasting, "FOLLOWED_EVENTS", 4)
+    events = [
+        event for at in range(50) for event in (wants(2 * at, 1 + at % 3, "A.M"), gets(2 * at + 5, 1 + at % 3, 1.0))
+    ]
+    events.sort(key=lambda one: one.ms)
+    trace, asked = traced(*events), ContentionFold()
+    before: list[tuple[Any, Any]] = []
+    for window in trace.windows(asked.wants, size=3):
+        asked.feed(window)
+        made = asked.result()
+        before.append((made, made.to_json()))
+    assert [made.to_json() for made, _ in before] == [told for _, told in before]  # what was given stays
+    assert before[-1][1] == contention(traced(*events)).to_json()

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass, replace
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
@@ -21,7 +21,7 @@ from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import JitFold, JitReport
 from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
-from dotnetdiag.analysis.native import NO_SAMPLER, native_of
+from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, facts_of
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -36,6 +36,8 @@ from dotnetdiag.trace.trace import Trace
 LEAST = 1.0
 """Per cent of the time."""
 SOME = 5.0
+FEW_RAN = 0.01
+"""A sampler that tells no states says of as few that they ran."""
 """The severity of what costs no time that can be told, and is wrong all the same."""
 PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
 INDUCED, INDUCED_SHARE = 3, 0.2
@@ -124,22 +126,22 @@ class Answers:
     cpu: StackProfile
     losses: Losses
     seconds: float
-    is_native: bool = False
+    runtime: RuntimeFacts = field(default_factory=RuntimeFacts)
 
 
 def advice(trace: Trace) -> AdviceReport:
     """What stands out in a recording."""
-    (made,) = fold(trace, AdviceFold(seconds=seconds_of(trace), is_native=native_of(trace)))
+    (made,) = fold(trace, AdviceFold(seconds=seconds_of(trace), runtime=facts_of(trace)))
     return made
 
 
 class AdviceFold:
-    """What :func:`advice` asks, window by window. ``seconds``: how long was recorded; ``is_native``: whether it is of NativeAOT; both are asked in
+    """What :func:`advice` asks, window by window. ``seconds``: how long was recorded; ``runtime``: what is known of it; both are asked in
     the end.
     """
 
-    def __init__(self, *, seconds: Callable[[], float], is_native: Callable[[], bool] = lambda: False) -> None:
-        self._seconds, self._is_native = seconds, is_native
+    def __init__(self, *, seconds: Callable[[], float], runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
+        self._seconds, self._runtime = seconds, runtime
         self._folds: dict[str, Fold[Any]] = {
             "gc": GcFold(seconds=seconds),
             "allocations": AllocationsFold(seconds=seconds),
@@ -147,7 +149,7 @@ class AdviceFold:
             "contention": ContentionFold(),
             "threadpool": ThreadPoolFold(seconds=seconds),
             "requests": RequestsFold(),
-            "jit": JitFold(is_native=is_native),
+            "jit": JitFold(is_native=lambda: runtime().is_native),
             "logs": LogsFold(rows=False),
             "cpu": CpuFold(),
         }
@@ -168,9 +170,7 @@ class AdviceFold:
         names, folds = tuple(self._folds), list(self._folds.values())
         self._folds = {}
         made = dict(zip(names, map(_brief, results_of(folds)), strict=True))
-        return advice_of(
-            Answers(**made, losses=self._losses.told, seconds=self._seconds(), is_native=self._is_native())
-        )
+        return advice_of(Answers(**made, losses=self._losses.told, seconds=self._seconds(), runtime=self._runtime()))
 
 
 def _brief(answer: Any) -> Any:
@@ -193,7 +193,7 @@ def advice_of(answers: Answers) -> AdviceReport:
         "requests": (answers.requests.totals.count > 0, answers.requests.notes),
         "jit": (answers.jit.totals.count > 0, answers.jit.notes),
         "logs": (answers.logs.totals.count > 0, answers.logs.notes),
-        "topN": (len(answers.cpu) > 0, (NO_SAMPLER,) if answers.is_native else answers.cpu.notes),
+        "topN": _looked_at_cpu(answers),
     }
     lacking = {name: "; ".join(notes) for name, (has_some, notes) in looked.items() if not has_some}
     return AdviceReport(
@@ -383,6 +383,17 @@ def _of_logs(made: LogReport) -> Iterator[Finding]:
         question="logs",
         text=f"{number:,} messages of level Error or worse were logged, {first['count']:,} by {first['logger']}{told}",
     )
+
+
+def _looked_at_cpu(answers: Answers) -> tuple[bool, Sequence[str]]:
+    """Whether it could be, and what is said where it could not."""
+    cpu, runtime = answers.cpu, answers.runtime
+    if runtime.is_native:
+        return len(cpu) > 0, (NO_SAMPLER,)
+    ran = int((cpu.state == State.CPU).sum())
+    if len(cpu) and not runtime.tells_states and ran < FEW_RAN * len(cpu):
+        return False, (NO_STATES,)
+    return len(cpu) > 0, cpu.notes
 
 
 def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.loader import LoaderFold
 from dotnetdiag.analysis.logs import LogsFold
-from dotnetdiag.analysis.native import is_of_native, native_of
+from dotnetdiag.analysis.native import facts_of, native_of
 from dotnetdiag.analysis.requests import RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.startup import StartupFold
@@ -60,6 +60,6 @@ def everything(trace: Trace) -> Everything:
         cpu=made["topN"],
         losses=trace.raw.losses,
         seconds=seconds(),
-        is_native=is_of_native(trace),
+        runtime=facts_of(trace)(),
     )
     return Everything(reports={"advice": advice_of(answers), **made}, cpu=made["topN"])

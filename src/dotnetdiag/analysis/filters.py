@@ -106,7 +106,11 @@ def of_threads(profile: P, wanted: Iterable[int | str]) -> P:
 
 
 def in_states(profile: P, *states: State) -> P:
-    """Samples in some states only."""
+    """Samples in some states only; what ran, so long as it may have (``running.without_idle``)."""
+    if State.CPU in states:
+        from dotnetdiag.analysis.running import without_idle
+
+        profile = without_idle(profile)
     said = f"is in the state {' or '.join(state.name.lower() for state in states)}"
     return profile.take(np.isin(profile.state, np.array(states, np.uint8)), said)
 
@@ -180,6 +184,28 @@ def hide_tracing(profile: P) -> P:
 
 def _is_tracing(frame: Frame) -> bool:
     return is_framework(frame) and frame.namespace.startswith("System.Diagnostics.Tracing")
+
+
+_PLUMBING = (
+    "System.Runtime.CompilerServices.",
+    "System.Threading.ExecutionContext",
+    "System.Threading.QueueUserWorkItem",
+    "System.Threading.Tasks.",
+    "System.Threading.ThreadPool",
+)
+"""Types of .NET's core that queue work and go on with it when what it awaits is done, by how they begin."""
+_CORE = ("System.Private.CoreLib", "mscorlib")
+
+
+def hide_plumbing(profile: P) -> P:
+    """Methods of .NET that write events, queue work or go on with tasks are left out: of work in a queue, or an await, somebody has called them."""
+    return _without(
+        profile,
+        _frame_mask(
+            profile,
+            lambda frame: _is_tracing(frame) or (frame.module in _CORE and frame.type_name.startswith(_PLUMBING)),
+        ),
+    )
 
 
 def is_of_framework(module: str) -> bool:

@@ -222,10 +222,11 @@ def columns_of(
 class KindStacks:
     """What the stacks of kinds are. Where code moved while the recording ran, one is several: then also the time tells of which a row is.
 
-    Of each stack ``frame`` is the first method of the program, else the leaf, -1 without a stack, and ``method`` its number among all of these.
+    Of each stack ``frame`` is the method that counts as whose it is (``own_frames``), -1 without a stack, and ``method`` its number among all of
+    these.
     """
 
-    def __init__(self, of: KindRows, types: Sequence[str] | None = None) -> None:
+    def __init__(self, of: KindRows, types: Sequence[str] | None = None, *, of_program: bool = True) -> None:
         rows, columns = of.given(), of.columns
         self._rows, self._count, self._info = rows, len(rows), columns.context.meaning.info
         thread, stack, type_ = of.kinds.told()
@@ -251,7 +252,7 @@ class KindStacks:
         row, none = samples.values.astype(np.int64), np.zeros(len(kind), np.int64)
         profile = profile_of(columns, samples, name="", unit="", length_ns=none, weight=np.ones(len(kind)))
         self.frame = np.empty(len(kind), np.int64)
-        self.frame[row] = own_frames(profile)
+        self.frame[row] = own_frames(profile, of_program=of_program)
         self._used, self.method = ranked(self.frame)
         self._names = Text.from_pylist(["" if one < 0 else profile.frames.name(one) for one in self._used.tolist()])
         self._profile = profile if types is None else with_leaves(profile, type_[kind[row]], types)

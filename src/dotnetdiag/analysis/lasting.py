@@ -186,15 +186,17 @@ class LastingEvents:
             values[f"stop_{name}"] = getattr(stops, name) if is_own else _whole(stops[name])
         return Change(rows=starts["row"].astype(np.int64), values=values)
 
-    def result(self, name: str, *, state: State = State.BLOCKED) -> Lasting:
-        """What came until now; more may come, and another be asked for. Raises UsageError before the first window."""
+    def result(self, name: str, *, state: State = State.BLOCKED, of_program: bool = True) -> Lasting:
+        """What came until now; more may come, and another be asked for. ``of_program`` as of ``own_frames``. Raises UsageError before the first
+        window.
+        """
         self._follow(is_last=True)
         pid, tid = self._rows.threads.told()
         thread, _, _ = self._rows.kinds.told()
         return Lasting(
             name=name,
             rows=self._rows.given(),
-            stacks=KindStacks(self._rows),
+            stacks=KindStacks(self._rows, of_program=of_program),
             pid=pid[thread],
             tid=tid[thread],
             losses=self._rows.columns.context.losses,

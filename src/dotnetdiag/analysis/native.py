@@ -1,17 +1,31 @@
-"""What a recording of NativeAOT has nothing of, whatever is recorded."""
+"""What a recording of some runtimes has nothing of, whatever is recorded: NativeAOT, and .NET 9 of what its sampler does not tell."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dotnetdiag._dataclasses import dataclass
+
 if TYPE_CHECKING:
     from dotnetdiag.trace.trace import Trace
 
 NO_SAMPLER = "NativeAOT has no sample profiler, which takes the stacks"
 NO_COMPILER = "NativeAOT compiles nothing at run time"
-NEVER = frozenset({NO_SAMPLER, NO_COMPILER})
+NO_STATES = "the sampler of .NET 9 does not tell which threads ran and which waited"
+NEVER = frozenset({NO_SAMPLER, NO_COMPILER, NO_STATES})
 """Why there is nothing that could be recorded."""
+UNTOLD_VERSION = "9."
+"""The sampler of .NET 9 says of nearly all threads that they are in native code, whatever they do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeFacts:
+    """What is known of the runtime that was recorded."""
+
+    is_native: bool = False
+    tells_states: bool = True
+    """Whether its sampler says which threads run."""
 
 
 def is_of_native(trace: Trace) -> bool:
@@ -23,3 +37,13 @@ def is_of_native(trace: Trace) -> bool:
 def native_of(trace: Trace) -> Callable[[], bool]:
     """The same, for a fold that asks when all has been read."""
     return lambda: is_of_native(trace)
+
+
+def facts_of(trace: Trace) -> Callable[[], RuntimeFacts]:
+    """What a recording tells of it, for a fold that asks when all has been read."""
+    return lambda: RuntimeFacts(is_native=is_of_native(trace), tells_states=not untold_processes(trace))
+
+
+def untold_processes(trace: Trace) -> set[int | None]:
+    """Those whose sampler does not say which threads run."""
+    return {one.pid for one in trace.processes if (one.runtime or "").startswith(f".NET {UNTOLD_VERSION}")}

@@ -61,6 +61,8 @@ class RunningGroups:
         self.count: Array = np.zeros(0, np.int64)
         self.total: Array = np.zeros(0)
         self.most: Array = np.zeros(0)
+        self.known: Array = np.zeros(0, np.int64)
+        """How many of the values are not NaN."""
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -73,10 +75,12 @@ class RunningGroups:
         self.count = np.append(self.count, np.zeros(more, np.int64))
         self.total = np.append(self.total, np.zeros(more))
         self.most = np.append(self.most, np.full(more, np.nan))
+        self.known = np.append(self.known, np.zeros(more, np.int64))
         np.minimum.at(self.first, which, rows)
         self.count += np.bincount(which, minlength=len(self.count))
         np.add.at(self.total, which, np.nan_to_num(values))
         np.fmax.at(self.most, which, values)
+        np.add.at(self.known, which, ~np.isnan(values))
 
     def keys(self) -> Array:
         """The key of each group."""

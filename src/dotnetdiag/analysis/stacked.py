@@ -121,10 +121,14 @@ def method_column(profile: StackProfile, frame: Array) -> Coded:
     return Coded(Text.from_pylist([*names]), which, None if known.all() else known)
 
 
-def own_frames(profile: StackProfile) -> Array:
-    """Of each sample the first frame of the program, else the first that does not write events, else the leaf; -1 without a stack."""
+def own_frames(profile: StackProfile, *, of_program: bool = True) -> Array:
+    """Of each sample the first frame of the program, else the first that does more than queue work and write events, else the leaf; -1 without a
+    stack. With ``of_program`` False those of .NET count as those of the program do.
+    """
     made = profile.tree.frame[profile.node]
-    for part in (filters.hide_tracing(profile), filters.hide_framework(profile)):
+    hidings = (filters.hide_tracing, filters.hide_plumbing, *((filters.hide_framework,) if of_program else ()))
+    for hide in hidings:
+        part = hide(profile)
         frame = part.tree.frame[part.node]
         made = np.where(frame >= 0, frame, made)
     return made

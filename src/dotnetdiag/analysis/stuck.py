@@ -12,6 +12,7 @@ from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.waits import WaitReport
 from dotnetdiag.table import Table
 
+MOST_METHODS = 2
 STILL_MS = 100.0
 """Of a thread that waits when the recording ends: from then on it is told."""
 
@@ -58,7 +59,8 @@ class Stuck:
 
     def __init__(self, made: WaitReport, seconds: float, *, least_ms: float) -> None:
         self.threads, self.longest_ms, self.in_circle = 0, 0.0, False
-        self.method: str | None = None
+        self.methods: list[str] = []
+        """Where they wait, the one first that waits longest."""
         if not made.totals.unfinished or made.waits.losses.lost != 0:
             return
         last = dict[_Key, _Row]()
@@ -67,8 +69,9 @@ class Stuck:
         still = {key: row for key, row in last.items() if row.is_open and 1000.0 * seconds - row.start_ms >= least_ms}
         if not still:
             return
-        first = min(still.values(), key=lambda row: row.start_ms)
-        self.threads, self.longest_ms, self.method = len(still), 1000.0 * seconds - first.start_ms, first.method
+        rows = sorted(still.values(), key=lambda row: row.start_ms)
+        self.threads, self.longest_ms = len(still), 1000.0 * seconds - rows[0].start_ms
+        self.methods = [*dict.fromkeys(row.method for row in rows if row.method is not None and is_named(row.method))]
         owner = {key: row.owner for key, row in still.items()}
         self.in_circle = any(self._is_circle(owner, key) for key in owner)
 
@@ -87,6 +90,9 @@ class Stuck:
         """What is said of them."""
         many = "a thread waits" if self.threads == 1 else f"{self.threads:,} threads wait"
         text = f"{many} for a lock when the recording ends, for {self.longest_ms:,.0f} ms so far"
-        if self.method is not None and is_named(self.method):
-            text += f", in {short(self.method)}"
+        if self.methods:
+            more = len(self.methods) - MOST_METHODS
+            text += f", in {' and '.join(map(short, self.methods[:MOST_METHODS]))}" + (
+                f" and {more} more" if more > 0 else ""
+            )
         return f"{text}; they wait for each other (a deadlock)" if self.in_circle else text

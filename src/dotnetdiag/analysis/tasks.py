@@ -123,7 +123,9 @@ class TasksFold:
 
     def result(self) -> TaskReport:
         """The answer, of what came until now; more may come, and another be asked for."""
-        made = self._awaits.result("Awaits", state=State.NONE)
+        made = self._awaits.result(
+            "Awaits", state=State.NONE, of_program=False
+        )  # .NET's own awaits lead from one to another
         return _Answer(made, self._operations.all(), self._operations.texts.names).report()
 
 

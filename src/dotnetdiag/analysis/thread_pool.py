@@ -20,14 +20,15 @@ from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source,
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.report import Report
-from dotnetdiag.analysis.running_groups import KeyedGroups
+from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
 from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -38,7 +39,8 @@ SCHEDULED, EXECUTED = 7, 8
 """Of the TPL: TaskScheduled, TaskStarted."""
 ENQUEUED, DEQUEUED = 30, 31
 """Of FrameworkEventSource: ThreadPoolEnqueueWork, ThreadPoolDequeueWork."""
-WORKERS = (50, 51, 57)
+IDLE = 57
+WORKERS = (50, 51, IDLE)
 """Start, Stop and Wait of a worker: each tells how many are active."""
 ADJUSTED = 55
 STARVATION = "Starvation"
@@ -56,7 +58,8 @@ ONLY_TASKS = "of what was queued the recording has the tasks alone"
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadPoolTotals:
-    """Of all. ``count`` pieces of work were queued, ``unfinished`` of them not begun in the recording; ``queue_ms``: quantiles by name;
+    """Of all. ``count`` pieces of work were queued, of ``unfinished`` of them no begin is told: they wait still, or who
+    waited for them ran them; ``queue_ms``: quantiles by name;
     ``starved_ms``: for how long some work had waited for more than 100 ms. ``reasons``: how often the pool changed its size, by why.
     """
 
@@ -126,8 +129,14 @@ class ThreadPoolFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        for one in (self._work, self._tasks, self._workers):
+        for one in (self._work, self._tasks):
             one.feed(window)
+        found = self._workers.events_of(window)
+        if len(found):
+            kept = self._workers.of(found)
+            idle = wanted_of([number for number, one in found.schemas.items() if one.event_id == IDLE])
+            is_idle = lookup(idle, found.headers.metadata_id)
+            self._workers.add(Kept(kept.ms, kept.pid, kept.tid, {**kept.fields, "is_idle": is_idle.astype(np.int8)}))
         if len(self._adjusted.feed(window)):
             self._reasons = words_of(window, self._adjusted.wants, "Reason")
 
@@ -141,7 +150,7 @@ class ThreadPoolFold:
             notes.append(NO_QUEUE if len(workers) or len(adjusted) else NO_EVENTS)
         elif made is tasks:
             notes.append(ONLY_TASKS)
-        queue = _Queue(made, in_seconds(self._seconds))
+        queue = _Queue(made, workers, in_seconds(self._seconds))
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
             return answer_table(title, content, notes, made.losses)
@@ -184,21 +193,38 @@ _OF_WORK = ("queued_ms", "queue_ms", "pid", "tid", "worker_tid", "method")
 
 
 class _Queue:
-    """Work that was queued, looked at slice by slice. What nobody has begun waits until the end of a recording that has lost nothing."""
+    """Work that was queued, looked at slice by slice. What nobody has begun waits until the end of a recording that has lost nothing, if it waits:
+    who waits for a task (``Task.Wait``) may run it where it stands, and then no begin is told. It does not where work that was queued later has
+    begun, nor where a worker found nothing to do since; and where no worker is told of nobody knows.
+    """
 
-    def __init__(self, made: Lasting, seconds: float | None) -> None:
+    def __init__(self, made: Lasting, workers: Kept, seconds: float | None) -> None:
         self._made = made
         self.waited, self.starved, self._by_method = Spread(), Starvation(), KeyedGroups(2)
-        end_ms = 1000.0 * seconds if seconds is not None and made.losses.lost == 0 else None
+        left = [np.zeros(0, _LEFT)]
+        latest = RunningGroups()  # when work was queued that has begun, by process
         for first, rows in made.slices():
             pid, waited_ms = made.pid[rows["kind"]], rows["duration_ms"]
             known = ~np.isnan(waited_ms)
             self.waited.add(waited_ms[known])
             method = made.stacks.method[made.stacks.of(rows["kind"], rows["time"])]
-            self._by_method.add([pid, method], first + np.arange(len(rows)), waited_ms)
-            if end_ms is not None:
-                waited_ms = np.where(known, waited_ms, end_ms - rows["ms"])
+            numbers = first + np.arange(len(rows))
+            self._by_method.add([pid, method], numbers, waited_ms)
             self.starved.add(pid, rows["ms"], waited_ms)
+            latest.add(pid[known], numbers[known], rows["ms"][known])
+            some = np.empty(int((~known).sum()), _LEFT)
+            some["pid"], some["ms"] = pid[~known], rows["ms"][~known]
+            left.append(some)
+        if seconds is not None and made.losses.lost == 0:
+            self._add_left(np.concatenate(left), latest, workers, 1000.0 * seconds)
+
+    def _add_left(self, left: Array, latest: RunningGroups, workers: Kept, end_ms: float) -> None:
+        for pid in distinct(workers.pid).tolist():
+            own = left["ms"][left["pid"] == pid]
+            idle = workers.ms[(workers.pid == pid) & (workers["is_idle"] > 0)]
+            since = max(idle.max(initial=-np.inf), latest.most[latest.keys() == pid].max(initial=-np.inf))
+            own = own[own > since]
+            self.starved.add(np.full(len(own), pid), own, end_ms - own)
 
     def by_method(self) -> dict[str, Column]:
         """Who queued it."""
@@ -229,6 +255,7 @@ class _Queue:
         return whole((made.pid if name == "pid" else made.tid)[values("kind")])
 
 
+_LEFT = np.dtype([("pid", "i8"), ("ms", "f8")])
 _INTERVAL = np.dtype([("pid", "i8"), ("begin", "f8"), ("end", "f8"), ("late", "i8"), ("longest", "f8")])
 
 

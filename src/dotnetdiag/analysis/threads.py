@@ -20,6 +20,7 @@ from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
+from dotnetdiag.analysis.running import without_idle
 from dotnetdiag.analysis.running_groups import KeyedGroups
 from dotnetdiag.analysis.spilled import SLICE_ROWS
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -184,10 +185,10 @@ def _sampled(cpu: StackProfile) -> dict[str, dict[Key, float]]:
         )
         return dict(sums)
 
-    weight = cpu.weight if is_time else np.zeros(len(cpu))
+    ran = np.where(running, without_idle(cpu).weight, 0.0) if is_time else np.zeros(len(cpu))
     return {
-        "cpu_ms": of(np.where(running, weight, 0.0)),
-        "waiting_ms": of(np.where(running, 0.0, weight)),
+        "cpu_ms": of(ran),
+        "waiting_ms": of(cpu.weight - ran if is_time else ran),
         "samples": of(np.ones(len(cpu))),
     }
 

@@ -71,8 +71,8 @@ class WaitTotals:
 @dataclass(frozen=True, kw_only=True)
 class WaitReport(Report):
     """``waits``: a row for each, in the order of their begins. ``by_method``, ``by_lock`` and ``by_owner`` (who waited for whom): those that took
-    most time first. ``profile``: the stacks of who waited, in ms, which ``stacks`` makes when somebody asks. ``thread_names``: by
-    process (0: not told) and id. ``notes``: what the recording lacks.
+    most time first; ``unfinished`` of them have no end, and count in no time. ``profile``: the stacks of who waited, in ms, which ``stacks`` makes
+    when somebody asks. ``thread_names``: by process (0: not told) and id. ``notes``: what the recording lacks.
     """
 
     MAIN = "waits"
@@ -298,6 +298,7 @@ class _Answer:
             "count": whole(found.count[order]),
             "total_ms": Scalar(found.total[order], None, Kind.F8),
             "max_ms": number(found.most[order]),
+            "unfinished": whole((found.count - found.known)[order]),
         }
         return answer_table(title, {**shown, **figures}, notes, self._made.losses)
 

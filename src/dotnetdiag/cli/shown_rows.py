@@ -57,6 +57,8 @@ def figures(
 def _figure(name: str, value: float | None) -> str:
     if value is None:
         return ""
+    if name == "unfinished":
+        return f"{value:,}"
     return (
         f"{value / 1e6:,.3f}"
         if name.endswith("bytes")

@@ -20,7 +20,7 @@ def show(made: ThreadPoolReport, number: int) -> None:
         echo(f"note: {note}")
     totals = made.totals
     if totals.count:
-        unfinished = f", {totals.unfinished:,} not begun" if totals.unfinished else ""
+        unfinished = f", the begin of {totals.unfinished:,} is not told" if totals.unfinished else ""
         parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.queue_ms.items())
         echo(f"{totals.count:,} pieces of work{unfinished}; ms in the queue: {parts or 'not known'}")
         if totals.starved_ms:

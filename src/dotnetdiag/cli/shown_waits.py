@@ -24,8 +24,9 @@ def show(made: WaitReport, what: str, number: int) -> None:
     unfinished = f", {totals.unfinished:,} without an end" if totals.unfinished else ""
     echo(f"{counted(totals.count, what)} of {counted(totals.threads, 'thread')}, {totals.total_ms:,.3f} ms{unfinished}")
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.waits_ms.items())
-    echo(f"ms: {parts}" if parts else "how long they took is not told")
+    echo(f"ms: {parts}" if parts else "none has ended: how long they take is in no figure")
+    of = ("total_ms", "max_ms", *(("unfinished",) if totals.unfinished else ()))
     several = len(set(made.by_method.values("pid"))) > 1
-    figures(made.by_method, ("method",), number, several=several)
-    figures(made.by_lock, ("source", "lock", "object"), number, several=several)
-    figures(made.by_owner, ("tid", "owner_tid"), number, several=several)
+    figures(made.by_method, ("method",), number, several=several, of=of)
+    figures(made.by_lock, ("source", "lock", "object"), number, several=several, of=of)
+    figures(made.by_owner, ("tid", "owner_tid"), number, several=several, of=of)

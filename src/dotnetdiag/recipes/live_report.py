@@ -10,11 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from dotnetdiag._dataclasses import dataclass, replace
+from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.live import LiveEvents
 from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.recipes.live_names import read_names
+from dotnetdiag.recipes.runtime_facts import runtime_facts
 from dotnetdiag.recipes.suspension import Hold, is_held
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
@@ -47,9 +49,13 @@ _WEB = (
 )
 
 
+_USUAL = RuntimeFacts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveKind:
-    """A question: its fold, by module and name, the providers that it needs, as texts, and whether it wants to know how long was recorded.
+    """A question: its fold, by module and name, the providers that it needs, as texts, and whether it wants to know how long was recorded, and of
+    what runtime.
     ``instead``: what is said in the place of a note of the module, by the name of that, which tells what to record: it is asked for here.
     ``parts``: the questions that it is made of, whose notes it has too.
     """
@@ -58,13 +64,15 @@ class LiveKind:
     fold: str
     providers: str
     is_timed: bool = False
+    asks_runtime: bool = False
     instead: Mapping[str, str]
     parts: tuple[LiveKind, ...] = ()
 
-    def asked(self, seconds: Callable[[], float]) -> Any:
+    def asked(self, seconds: Callable[[], float], runtime: RuntimeFacts = _USUAL) -> Any:
         """The fold."""
         made = getattr(import_module(f"dotnetdiag.analysis.{self.module}"), self.fold)
-        return made(seconds=seconds) if self.is_timed else made()
+        told: dict[str, Any] = {"seconds": seconds} if self.is_timed else {}
+        return made(**told, runtime=lambda: runtime) if self.asks_runtime else made(**told)
 
     def noted(self, made: Any) -> Any:
         """An answer, of a session with all of ``providers``, with what is to be said in the place of its notes."""
@@ -176,6 +184,7 @@ KINDS: Mapping[str, LiveKind] = {
         fold="AdviceFold",
         providers=",".join(dict.fromkeys(text for one in _ADVISED for text in one.providers.split(","))),
         is_timed=True,
+        asks_runtime=True,
         instead={},
         parts=_ADVISED,
     ),
@@ -188,13 +197,19 @@ class LiveReport:
     """A session that runs, and its question. Leaving the ``with`` block closes the session."""
 
     def __init__(
-        self, live: LiveEvents, kind: LiveKind, name_methods: Callable[[], object], *, has_all: bool = True
+        self,
+        live: LiveEvents,
+        kind: LiveKind,
+        name_methods: Callable[[], object],
+        *,
+        has_all: bool = True,
+        runtime: RuntimeFacts = _USUAL,
     ) -> None:
         """``name_methods`` takes the names of what was compiled until now. ``has_all``: the session has the providers of the question."""
         self.live, self._name_methods = live, name_methods
         self._kind, self._has_all = kind, has_all
         self._begun, self._ended = time.monotonic(), math.inf
-        self._fold = kind.asked(lambda: self._ended - self._begun)
+        self._fold = kind.asked(lambda: self._ended - self._begun, runtime)
 
     def __enter__(self) -> Self:
         return self
@@ -243,6 +258,7 @@ def start_report(
     if has_all:
         options = replace(options, providers=asked.providers)
     was_held = is_held(client)
+    runtime = runtime_facts(client) if asked.asks_runtime else _USUAL
     symbols = LiveSymbols()
     live = start_watching(client, options, over=over, suspended=suspended, symbols=symbols, settled=True)
     try:
@@ -251,4 +267,4 @@ def start_report(
     except BaseException:
         live.close()
         raise
-    return LiveReport(live, asked, lambda: read_names(client, symbols), has_all=has_all)
+    return LiveReport(live, asked, lambda: read_names(client, symbols), has_all=has_all, runtime=runtime)

@@ -174,8 +174,9 @@ def jit(source: PathText | Trace) -> JitReport:
 
 def contention(source: PathText | Trace) -> WaitReport:
     """Who wanted a lock that another thread had: ``.waits`` is a table with a row for each time, in the order of their begins; ``.by_method``,
-    ``.by_lock`` and ``.by_owner`` (who waited for whom) are what these come to (``count total_ms max_ms``), ``.profile`` their stacks weighted by
-    ms, ``.totals`` of all (``count total_ms max_ms unfinished threads``, and quantiles as ``waits_ms``), ``.notes`` what the recording lacks.
+    ``.by_lock`` and ``.by_owner`` (who waited for whom) are what these come to (``count total_ms max_ms unfinished``), ``.profile`` their stacks
+    weighted by ms, ``.totals`` of all (``count total_ms max_ms unfinished threads``, and quantiles as ``waits_ms``), ``.notes`` what the recording
+    lacks.
 
     Columns: ``start_ms``, ``duration_ms`` (as the runtime measures it; None where the end was not recorded), ``pid``, ``tid``, ``thread`` (its
     name), ``method`` (the first of the program in the stack, else the leaf), ``lock``, ``owner_tid`` and ``owner`` (who had it when the wait

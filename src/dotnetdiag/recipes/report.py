@@ -12,7 +12,9 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import Marks, cpu
+from dotnetdiag.analysis.native import untold_processes
 from dotnetdiag.analysis.profile import MethodWeight, State
+from dotnetdiag.analysis.running import without_idle
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.durations import time_of
 from dotnetdiag.errors import GrammarError, UnknownName, UsageError, WrongCombination
@@ -34,8 +36,6 @@ LINE = "line"
 """What ``by`` says for lines of source."""
 FEW = 100
 """One of so many samples in a state is odd."""
-UNTOLD_VERSION = "9."
-"""The sampler of .NET 9 says of nearly all threads that they are in native code, whatever they do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +130,8 @@ def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     made = _sampled(trace, options)
     if not len(made) and is_of_native(trace):  # which no other profile would help
         made = replace(made, notes=(f"the trace has no CPU samples, and seems to be of NativeAOT: {NO_SAMPLER}",))
+    if State.CPU in STATES[options.state]:
+        made = without_idle(made)  # while the other threads are there
     if options.threads:
         made = filters.of_threads(made, options.threads)
     if options.start_s is not None or options.end_s is not None:
@@ -171,7 +173,7 @@ def _in_state(profile: StackProfile, state: str) -> StackProfile:
 
 def _require_told(trace: Trace, profile: StackProfile, state: str) -> None:
     """Raises UnknownName where samples of .NET 9's own sampler are in the profile (the kernel's are never UNMANAGED)."""
-    untold = {one.pid for one in trace.processes if (one.runtime or "").startswith(f".NET {UNTOLD_VERSION}")}
+    untold = untold_processes(trace)
     if not untold:
         return
     sampled = np.unique(profile.thread[profile.state == State.UNMANAGED]).tolist()

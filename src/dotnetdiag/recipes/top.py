@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,13 +21,14 @@ from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacks import StacksFold
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import NotPossible, UnsupportedCommand, UsageError
+from dotnetdiag.errors import NotPossible, UsageError
 from dotnetdiag.live import LiveEvents
 from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.providers.text import parse_providers
 from dotnetdiag.recipes.live_names import read_names
-from dotnetdiag.recipes.report import STATES, UNTOLD_VERSION, untold_state
+from dotnetdiag.recipes.report import STATES, untold_state
+from dotnetdiag.recipes.runtime_facts import runtime_facts
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.suspension import Hold, is_held
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
@@ -354,9 +354,6 @@ def _require_sampler(client: Client) -> None:
 
 
 def _require_told(client: Client, state: str) -> None:
-    version = ""
-    with suppress(UnsupportedCommand):  # .NET Core 3.1 cannot say who it is
-        version = client.process_info().runtime_version or ""
-    if version.startswith(UNTOLD_VERSION):
+    if not runtime_facts(client).tells_states:
         pid = client.target_pid()
         raise untold_state(state, "the target" if pid is None else f"process {pid}")
