@@ -203,9 +203,10 @@ class ProcessCollections:
         return np.asarray(size - listed - between)
 
     def generation(self, place: int, name: str) -> Array:
-        """A value of one generation, NaN where the heaps have told nothing."""
+        """A value of one generation, NaN where the heaps have told nothing, or have none such: .NET Core 3.1 has no heap of pinned objects."""
         values = self.generations[:, place, PER_GENERATION.index(name)]
-        return np.asarray(np.where(self.has_generations, values, np.nan))
+        is_there = (self.heap_row < 0) | ~np.isnan(self.of_heaps(_SIZES[place]))
+        return np.asarray(np.where(self.has_generations & is_there, values, np.nan))
 
     def of_heaps(self, name: str) -> Array:
         """A field of GC/HeapStats."""
