@@ -105,6 +105,29 @@ def test_a_request_whose_answer_breaks_off_has_failed() -> None:
     assert (content["kind"], content["failure"]) == ("client answer content", None)
 
 
+@pytest.mark.parametrize("said", [None, ""])
+def test_what_tells_no_reason_has_failed_without_that_of_another(said: str | None) -> None:
+    """The event of a host name that is not found has no fields."""
+    file = io.BytesIO()
+    text = (Field(name="exceptionMessage", type=FieldType(code=TypeCode.STRING)),)
+    http, dns = "System.Net.Http", "System.Net.NameResolution"
+    names = {1: (http, "RequestStart"), 2: (http, "RequestFailed"), 3: (http, "RequestStop")}
+    names |= {4: (dns, "ResolutionStart"), 5: (dns, "ResolutionFailed"), 6: (dns, "ResolutionStop")}
+    told = (2,) if said is None else (2, 5)
+    with Writer(file) as writer:
+        for number, (provider, name) in names.items():
+            fields = text if number in told else ()
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider=provider, event_id=number, name=name, fields=fields)
+            )
+        for time, (number, activity) in enumerate(((1, A), (2, A), (3, A), (4, B), (5, B), (6, B))):
+            reason = "broken off\0" if number == 2 else "" if said is None else f"{said}\0"
+            payload = reason.encode("utf-16-le") if number in told else b""
+            writer.write_event(number, time * 1_000_000, payload, thread=1, activity=activity)
+    rows = requests(Trace(file.getvalue())).requests.to_pylist()
+    assert [(row["kind"], row["failure"]) for row in rows] == [("client", "broken off"), ("dns", "failed")]
+
+
 def test_routes_have_no_numbers_and_no_ids() -> None:
     names = [
         "GET /a/1/b",

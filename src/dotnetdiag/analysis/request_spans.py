@@ -21,6 +21,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 DEEPEST = 100
 """Spans within each other."""
+NO_REASON = "failed"
+"""The reason of what failed where the event tells none: that of a host name that is not found has no fields."""
 
 
 class _Arguments(Texts):
@@ -88,8 +90,8 @@ class RequestSpans:
             failed = np.full(len(starts), -1, np.int32)
             of = latest_rows(_keys(starts), starts.ms, _keys(failures), failures.ms)
             failed[of[of >= 0]] = np.flatnonzero(of >= 0)
-            why = failures[one.kind.reason] if one.kind.reason else np.zeros(len(failures), np.int32)
-            texts = one.reasons.names if one.kind.reason else ["failed"]
+            texts = [NO_REASON, *(text or NO_REASON for text in one.reasons.names)]
+            why = failures[one.kind.reason] - NONE if one.kind.reason else np.zeros(len(failures), np.int32)
             within.append((number, failures.of(np.flatnonzero(of < 0)), why[of < 0] + len(self.reasons)))
             own, which = _labels(one, starts)
             columns = {
