@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis.request_kinds import readable, routes
-from dotnetdiag.analysis.requests import NO_EVENTS, requests
+from dotnetdiag.analysis.cpu import SAMPLER, cpu
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.request_kinds import HOSTING, readable, routes
+from dotnetdiag.analysis.requests import NO_EVENTS, RequestsFold, requests
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace.trace import Trace
 
@@ -126,6 +130,27 @@ def test_what_tells_no_reason_has_failed_without_that_of_another(said: str | Non
             writer.write_event(number, time * 1_000_000, payload, thread=1, activity=activity)
     rows = requests(Trace(file.getvalue())).requests.to_pylist()
     assert [(row["kind"], row["failure"]) for row in rows] == [("client", "broken off"), ("dns", "failed")]
+
+
+@pytest.mark.parametrize("rows", [2, 1000])
+def test_a_sample_counts_as_long_as_until_the_next_of_its_thread(rows: int) -> None:
+    """As in a profile; the median of what lies between samples told 60 ms of requests that span for 100."""
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, "RequestStart"), (2, "RequestStop")):
+            writer.add_metadata(Metadata(metadata_id=number, provider=HOSTING, event_id=number, name=name))
+        writer.add_metadata(Metadata(metadata_id=3, provider=SAMPLER, event_id=0, name=""))
+        writer.write_event(1, 0, b"", thread=1, activity=A)
+        for ms, thread, kind in (
+            (1, 1, 2), (1, 2, 2), (3, 1, 2), (3, 2, 2), (23, 1, 2), (24, 1, 1), (60, 1, 2), (90, 2, 2), (101, 1, 2), (103, 1, 2),
+        ):  # fmt: skip
+            if ms == 101:
+                writer.write_event(2, 100_000_000, b"", thread=1, activity=A)
+            writer.write_event(3, ms * 1_000_000, struct.pack("<I", kind), thread=thread)
+    trace = Trace(file.getvalue())
+    (made,) = fold(trace, RequestsFold(), rows=rows)
+    assert made.requests.values("cpu_ms") == [2.0 + 20.0 + 1.0 + 41.0]
+    assert sum(cpu(trace).in_states(State.CPU).weight[:5]) == 2.0 + 20.0 + 1.0 + 41.0 + 2.0
 
 
 def test_routes_have_no_numbers_and_no_ids() -> None:
