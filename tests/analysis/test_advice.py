@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.analysis.test_thread_pool import adjusted
 from tests.analysis.traces import external, managed, traced
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis.advice import LEAST, NOTHING, AdviceReport, advice, of_cpu, of_jit, of_pool
+from dotnetdiag.analysis.advice import CALLS, LEAST, NOTHING, AdviceReport, advice, of_cpu, of_jit, of_pool, of_requests
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.jit import jit
 from dotnetdiag.analysis.method_words import is_named, short
+from dotnetdiag.analysis.requests import RequestReport, requests
 from dotnetdiag.analysis.thread_pool import threadpool
+from dotnetdiag.table import Table
 from dotnetdiag.trace.trace import Trace
 
 
@@ -76,6 +79,46 @@ def test_a_method_is_hot_by_its_share_of_what_ran_and_of_the_time(seconds: float
     waiting = [external(ms, 1, "Wait", "Main") for ms in (200 + others, 2100)]
     found = list(of_cpu(cpu(traced(*spinning, *running, *waiting)), seconds))
     assert [one.text.startswith("Work.Spin took") for one in found] == [True] * is_told
+
+
+def routed(*routes: tuple[str, str, int, int, float, float | None, str | None]) -> RequestReport:
+    """(kind, route, count, failed, ms, ms in the queue, why)"""
+    none = requests(traced(managed(0, 1)))
+    names = ("kind", "route", "count", "failed", "total_ms", "queue_ms", "failure")
+    columns: dict[str, Any] = {name: [one[at] for one in routes] for at, name in enumerate(names)}
+    columns |= {"median_ms": [one[4] / one[2] for one in routes]}
+    return replace(
+        none, by_route=Table(columns | {name: [None] * len(routes) for name in ("cpu_ms", "gc_ms", "lock_ms")})
+    )
+
+
+def requests_found(made: RequestReport, seconds: float = 10.0) -> list[str]:
+    return [one.text for one in of_requests(made, seconds)]
+
+
+def test_what_fails_most_comes_first_and_what_is_not_named_is_counted() -> None:
+    made = routed(
+        *(("client", f"http://x/{failed}", 10, failed, 1.0, None, f"why {failed}") for failed in (1, 4, 0, 3, 2, 5))
+    )
+    (text,) = requests_found(made)
+    assert text == (
+        '15 of 60 requests that went out failed: http://x/5 (5), http://x/4 (4), http://x/3 (3) and 2 more; most of the first: "why 5"'
+    )
+
+
+@pytest.mark.parametrize(("failed", "is_told"), [(1, False), (2, True)])
+@pytest.mark.parametrize("kind", ["server", "client", "grpc server", "grpc client", "sql"])
+def test_of_any_kind_what_fails_is_told_but_for_few(kind: str, failed: int, is_told: bool) -> None:
+    found = requests_found(routed((kind, "one", 200, failed, 1.0, None, "failed")))
+    assert found == [f"2 of 200 {CALLS[kind]} failed: one (2)"] * is_told
+
+
+@pytest.mark.parametrize(("queue", "is_told"), [(None, False), (30.0, False), (900.0, False), (2566.0, True)])
+def test_requests_that_wait_for_a_connection_are_told(queue: float | None, is_told: bool) -> None:
+    found = requests_found(routed(("client", "http://x/slow", 6, 0, 3600.0, queue, None)))
+    assert [one.startswith("requests that went out waited 2,566 of 3,600 ms for a connection") for one in found] == [
+        True
+    ] * is_told
 
 
 def test_nothing_is_said_of_a_recording_of_nothing() -> None:

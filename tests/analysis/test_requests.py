@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +11,11 @@ import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis.request_kinds import readable, routes
-from dotnetdiag.analysis.requests import NO_EVENTS, requests
+from dotnetdiag.analysis.cpu import SAMPLER, cpu
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, readable, routes
+from dotnetdiag.analysis.requests import NO_EVENTS, RequestsFold, requests
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace.trace import Trace
 
@@ -103,6 +107,164 @@ def test_a_request_whose_answer_breaks_off_has_failed() -> None:
     request, content = requests(Trace(file.getvalue())).requests.to_pylist()
     assert (request["kind"], request["failure"]) == ("client", "broken off")
     assert (content["kind"], content["failure"]) == ("client answer content", None)
+
+
+@pytest.mark.parametrize("said", [None, ""])
+def test_what_tells_no_reason_has_failed_without_that_of_another(said: str | None) -> None:
+    """The event of a host name that is not found has no fields."""
+    file = io.BytesIO()
+    text = (Field(name="exceptionMessage", type=FieldType(code=TypeCode.STRING)),)
+    http, dns = "System.Net.Http", "System.Net.NameResolution"
+    names = {1: (http, "RequestStart"), 2: (http, "RequestFailed"), 3: (http, "RequestStop")}
+    names |= {4: (dns, "ResolutionStart"), 5: (dns, "ResolutionFailed"), 6: (dns, "ResolutionStop")}
+    told = (2,) if said is None else (2, 5)
+    with Writer(file) as writer:
+        for number, (provider, name) in names.items():
+            fields = text if number in told else ()
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider=provider, event_id=number, name=name, fields=fields)
+            )
+        for time, (number, activity) in enumerate(((1, A), (2, A), (3, A), (4, B), (5, B), (6, B))):
+            reason = "broken off\0" if number == 2 else "" if said is None else f"{said}\0"
+            payload = reason.encode("utf-16-le") if number in told else b""
+            writer.write_event(number, time * 1_000_000, payload, thread=1, activity=activity)
+    rows = requests(Trace(file.getvalue())).requests.to_pylist()
+    assert [(row["kind"], row["failure"]) for row in rows] == [("client", "broken off"), ("dns", "failed")]
+
+
+Event = tuple[str, str, dict[str, str | int | float], UUID]
+"""(provider, name, fields, activity)"""
+CODES = {str: TypeCode.STRING, int: TypeCode.INT32, float: TypeCode.DOUBLE}
+
+
+def said(*events: Event) -> Trace:
+    """Events of EventSources, one each ms."""
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for time, (provider, name, values, activity) in enumerate(events):
+            fields = [Field(name=key, type=FieldType(code=CODES[type(value)])) for key, value in values.items()]
+            record = Metadata(
+                metadata_id=time + 1, provider=provider, event_id=time + 1, name=name, fields=tuple(fields)
+            )
+            writer.add_metadata(record)
+            writer.write_event(
+                time + 1, time * 1_000_000, b"".join(map(_packed, values.values())), thread=1, activity=activity
+            )
+    return Trace(file.getvalue())
+
+
+def _packed(value: str | int | float) -> bytes:
+    if isinstance(value, str):
+        return f"{value}\0".encode("utf-16-le")
+    return struct.pack("<d" if isinstance(value, float) else "<i", value)
+
+
+def test_a_grpc_call_that_fails_says_with_which_status() -> None:
+    client = "Grpc.Net.Client"
+    made = requests(
+        said(
+            (client, "CallStart", {"method": "/shop.Cart/Get"}, A),
+            (client, "CallFailed", {"statusCode": 13}, A),
+            (client, "CallStop", {}, A),
+            (client, "CallStart", {"method": "/shop.Cart/Get"}, B),
+            (client, "CallStop", {}, B),
+        )
+    )
+    assert made.requests.values("failure") == ["Internal (13)", None]
+    (route,) = made.by_route.to_pylist()
+    assert (route["count"], route["failed"], route["failure"]) == (2, 1, "Internal (13)")
+
+
+@pytest.mark.parametrize(
+    ("name", "ends"), [("compositeState", {0: None, 2: "error 1205"}), ("compositestate", {4: "failed"})]
+)
+def test_a_command_says_at_its_end_whether_it_failed(name: str, ends: dict[int, str | None]) -> None:
+    """The lowest bit is that of success."""
+    source = "Microsoft.Data.SqlClient.EventSource"
+    events: list[Event] = []
+    for number, why in ends.items():
+        activity = UUID(int=number + 1)
+        command: dict[str, str | int | float] = {"dataSource": "db1", "databaseName": "shop", "commandText": "select 1"}
+        code = 1205 if why and why != "failed" else 0
+        events.append((source, "BeginExecute", command, activity))
+        events.append((source, "EndExecute", {name: number | (why is None), "sqlExceptionNumber": code}, activity))
+    made = requests(said(*events))
+    assert made.requests.values("failure") == list(ends.values())
+    assert made.totals.unfinished == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "told", "expected"),
+    [
+        ("Microsoft.Data.SqlClient.WriteCommandAfter", {}, None),
+        ("Microsoft.Data.SqlClient.WriteCommandError", {"Error": "timeout expired"}, "timeout expired"),
+        ("System.Data.SqlClient.WriteCommandError", {}, "failed"),
+        ("Microsoft.EntityFrameworkCore.Database.Command.CommandError", {"Error": ""}, "failed"),
+        ("Microsoft.EntityFrameworkCore.Database.Command.CommandCanceled", {}, "canceled"),
+    ],
+)
+def test_a_command_ends_with_its_error(end: str, told: dict[str, str], expected: str | None) -> None:
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, "Activity1Start"), (2, "Activity1Stop")):
+            writer.add_metadata(Metadata(metadata_id=number, provider=DIAGNOSTIC_SOURCE, event_id=number, name=name))
+        for number, name, pairs in ((1, "Before", {"CommandText": "select 1"}), (2, end, told)):
+            texts = [word for pair in pairs.items() for word in pair]
+            payload = _packed("SqlClientDiagnosticListener") + _packed(name) + struct.pack("<H", len(pairs))
+            writer.write_event(
+                number, number * 1_000_000, payload + b"".join(map(_packed, texts)), thread=1, activity=A
+            )
+    made = requests(Trace(file.getvalue()))
+    assert (made.totals.unfinished, made.totals.failed) == (0, int(expected is not None))
+    assert [(row["name"], row["failure"]) for row in made.requests.to_pylist()] == [("select 1", expected)]
+
+
+def test_how_long_requests_waited_for_a_connection_is_told_by_route() -> None:
+    where: dict[str, str | int | float] = {"scheme": "http", "host": "x", "port": 80, "pathAndQuery": "/a"}
+    made = requests(
+        said(
+            (HTTP, "RequestStart", where, A),
+            (HTTP, "RequestLeftQueue", {"timeOnQueueMilliseconds": 1.5}, A),
+            (HTTP, "RequestStop", {"statusCode": 503}, A),
+            (HTTP, "RequestStart", where, B),
+            (HTTP, "RequestLeftQueue", {"timeOnQueueMilliseconds": 0.25}, B),
+            (HTTP, "RequestFailed", {"exceptionMessage": "broken"}, B),
+            (HTTP, "RequestStop", {"statusCode": -1}, B),
+            (HTTP, "RequestStart", {**where, "host": "y"}, A),
+            (HTTP, "RequestLeftQueue", {}, A),
+            (HTTP, "RequestStop", {"statusCode": 500}, A),
+        )
+    )
+    rows = {row["route"]: (row["queue_ms"], row["failure"]) for row in made.by_route.to_pylist()}
+    assert rows["http://x:80/a"][0] == 1.75
+    assert rows["http://x:80/a"][1] in ("broken", "status 503")
+    assert rows["http://y:80/a"] == (None, "status 500")
+
+
+def test_a_name_that_is_empty_is_that_of_this_host() -> None:
+    made = requests(said((DNS, "ResolutionStart", {"hostNameOrAddress": ""}, A)))
+    assert made.requests.values("name") == ["(this host)"]
+
+
+@pytest.mark.parametrize("rows", [2, 1000])
+def test_a_sample_counts_as_long_as_until_the_next_of_its_thread(rows: int) -> None:
+    """As in a profile; the median of what lies between samples told 60 ms of requests that span for 100."""
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, "RequestStart"), (2, "RequestStop")):
+            writer.add_metadata(Metadata(metadata_id=number, provider=HOSTING, event_id=number, name=name))
+        writer.add_metadata(Metadata(metadata_id=3, provider=SAMPLER, event_id=0, name=""))
+        writer.write_event(1, 0, b"", thread=1, activity=A)
+        for ms, thread, kind in (
+            (1, 1, 2), (1, 2, 2), (3, 1, 2), (3, 2, 2), (23, 1, 2), (24, 1, 1), (60, 1, 2), (90, 2, 2), (101, 1, 2), (103, 1, 2),
+        ):  # fmt: skip
+            if ms == 101:
+                writer.write_event(2, 100_000_000, b"", thread=1, activity=A)
+            writer.write_event(3, ms * 1_000_000, struct.pack("<I", kind), thread=thread)
+    trace = Trace(file.getvalue())
+    (made,) = fold(trace, RequestsFold(), rows=rows)
+    assert made.requests.values("cpu_ms") == [2.0 + 20.0 + 1.0 + 41.0]
+    assert sum(cpu(trace).in_states(State.CPU).weight[:5]) == 2.0 + 20.0 + 1.0 + 41.0 + 2.0
 
 
 def test_routes_have_no_numbers_and_no_ids() -> None:

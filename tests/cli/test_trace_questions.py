@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,9 +19,12 @@ from tests.cli.test_commands import in_terminal, run
 from tests.nettrace.recordings import data_of, recordings
 
 import dotnetdiag as dd
+from dotnetdiag.analysis.request_kinds import PROVIDERS
+from dotnetdiag.analysis.requests import NO_EVENTS
 from dotnetdiag.cli.shown import KINDS
 from dotnetdiag.cli.shown_jit import show as show_jit
 from dotnetdiag.cli.trace_live_report import show
+from dotnetdiag.recipes.live_report import KINDS as LIVE_KINDS
 from dotnetdiag.table import Table
 
 COLLECTION = (
@@ -268,6 +272,30 @@ def test_the_slowest_requests_are_listed_with_what_was_within_them(tmp_path: Pat
     assert times == sorted(times, reverse=True)
     assert {line.split()[3] for line in listed} == {"client", "server"}
     assert "client answer 2.177, client answer content 0.962" in listed[0]
+
+
+def test_routes_that_failed_say_why(tmp_path: Path) -> None:
+    lines = requests_of(tmp_path, "web-10.nettrace", "-n", "1")
+    begin = next(at for at, line in enumerate(lines) if "most often with" in line)
+    assert re.fullmatch(r" +4  client  http://127.0.0.1:\d+/fail  status 500", lines[begin + 1])
+    assert lines[begin + 2] == "1 more"
+
+
+def test_a_request_says_how_long_it_waited_for_a_connection(tmp_path: Path) -> None:
+    lines = requests_of(tmp_path, "web-10.nettrace", "-n", "1")
+    assert "  queue ms  " in next(line for line in lines if "longest ms" in line)
+    assert any("waiting for a connection 27.825" in line for line in lines)
+    assert any(line.endswith("/items/0 (27.825 ms waiting for a connection)") for line in lines)
+    assert any(line.endswith("  client answer content received") for line in lines)
+
+
+def test_what_to_record_for_requests_is_the_same_wherever_it_is_told() -> None:
+    said = run("trace", "report", "requests", "--help").stdout
+    page = (Path(__file__).parents[2] / "docs/how-to/which-requests-are-slow.md").read_text()
+    for text in (said, page, NO_EVENTS):
+        assert PROVIDERS in re.sub(r"\\?\s+", "", text)
+    live = {one.partition(":")[0] for one in LIVE_KINDS["requests"].providers.split(",")}
+    assert {one.partition(":")[0] for one in PROVIDERS.split(",")} <= live
 
 
 def test_what_came_in_stands_below_what_went_out_for_it(tmp_path: Path) -> None:

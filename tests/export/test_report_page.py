@@ -20,6 +20,7 @@ from tests.export.browser import Page, running
 from tests.export.made import HOSTILE_NAMES, SMALL, hostile, profile_of
 from tests.shared import needs
 
+from dotnetdiag.analysis.allocations import AllocationTotals
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.gc_collections import gc
 from dotnetdiag.analysis.requests import requests
@@ -38,6 +39,13 @@ class Made:
 
     by_type: Table
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Summed(Made):
+    """One that says what it comes to."""
+
+    totals: Any = None
 
 
 def written(reports: dict[str, Any], name: str = "made.nettrace", flame: StackProfile | None = None) -> str:
@@ -358,6 +366,60 @@ def test_every_kind_has_a_tab_and_those_with_rows_have_a_chart(name: str) -> Non
         assert tab["facts"] or tab["findings"] or tab["tables"] or tab["flame"], tab["name"]
 
 
+@needs("fixtures", "the recordings")
+def test_every_page_begins_with_what_its_report_comes_to() -> None:
+    made = everything(opened("default-10"))
+    tabs = {tab["name"]: tab for tab in data_in(written(dict(made.reports)))["tabs"]}
+    for name, tab in tabs.items():
+        assert bool(tab["totals"]) == bool(tab["tables"] or name == "advice"), name
+
+    def told(name: str) -> list[str]:
+        return [f"{one['name']}: {one['value']}" for one in tabs[name]["totals"]]
+
+    totals = made.reports["gc"].totals
+    assert {
+        f"count: {totals.count}",
+        f"pause: {totals.pause_percent:,.3f} %",
+        f"max pause: {totals.max_pause_ms:,.3f} ms",
+    } <= set(told("gc"))
+    (pauses,) = [one for one in told("gc") if one.startswith("pauses: ")]
+    assert all(f"{name} {value:,.3f}" in pauses for name, value in totals.pauses_ms.items())
+    assert f"count: {made.reports['exceptions'].totals.count}" in told("exceptions")
+    assert told("topN")[1] == f"samples: {len(made.cpu):,}"
+
+
+def test_totals_have_units_and_an_error_says_that_it_is_one() -> None:
+    totals = AllocationTotals(
+        source="samples",
+        count=1234,
+        bytes=12_345_678,
+        objects=None,
+        error_bytes=45_000,
+        large_bytes=0,
+        pinned_bytes=0,
+        bytes_per_second=1_500_000,
+    )
+    assert report_page.totals_of(Summed(by_type=Table({"a": [1]}), totals=totals)) == [
+        ("source", "samples"),
+        ("count", "1,234"),
+        ("bytes", "12.346 MB"),
+        ("error", "± 0.045 MB"),
+        ("large", "0.000 MB"),
+        ("pinned", "0.000 MB"),
+        ("bytes per second", "1.500 MB a second"),
+    ]
+    assert report_page.totals_of(Summed(by_type=Table({"a": []}), totals=totals)) == []
+
+
+def test_what_a_recording_lacks_is_said_once_for_all_kinds_that_it_concerns() -> None:
+    made = everything(opened("counters-10"))
+    (tab,) = data_in(written({"advice": made.reports["advice"]}))["tabs"]
+    lacking = made.reports["advice"].lacking
+    for kind, why in lacking.items():
+        (fact,) = [one for one in tab["facts"] if why in one]
+        assert kind in fact.partition(": ")[0].split(", ")
+
+
 # in a browser ---------------------------------------------------------------------------------------------------------
 
 
@@ -410,6 +472,8 @@ def test_tabs_show_what_their_kinds_have(page: Page, tmp_path: Path, name: str) 
     for tab in data_in(written(dict(made.reports)))["tabs"]:
         open_tab(page, tab["name"])
         assert page.value("document.querySelectorAll('#tab section').length") == len(tab["tables"])
+        totals = page.value("[...document.querySelectorAll('#tab .totals > div')].map(one => one.textContent)")
+        assert totals == [one["name"] + one["value"] for one in tab["totals"]]
         chart = tab["chart"]
         if chart is None:
             assert marks(page) == 0

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,3 +195,30 @@ def test_a_question_that_there_is_not_is_refused() -> None:
     ):
         dd.ask(1, "gcs", duration=1)
     assert set(KINDS) <= set(dir(dd))
+
+
+def test_a_watch_writes_its_report_as_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "gc.html"
+    with workload("10", "gc", "wait=stdin", "linger=stdin") as target:
+        words = ["trace", "watch", "-p", str(target.pid), "--report", "gc", "--duration", "3s", "--html", str(page)]
+        watch = watching(words)
+        target.say()
+        target.expect("done gc")
+        out, _ = watch.communicate(timeout=60)
+        again = subprocess.run(
+            [sys.executable, "-m", "dotnetdiag", *words], capture_output=True, text=True, timeout=60, check=False
+        )
+        target.say()
+    assert (watch.returncode, out) == (0, f"{page}: {page.stat().st_size:,} bytes\n")
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert '{"name":"induced","value":"10"}' in text
+    assert (again.returncode, len(again.stderr.splitlines())) == (2, 1)
+
+
+def test_a_page_is_of_a_report() -> None:
+    words = ["trace", "watch", "-p", "1", "--html", "x.html"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dotnetdiag", *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, "--report" in done.stderr) == (3, True)

@@ -124,6 +124,7 @@ def test_the_requests_that_went_out(runtime: str, tmp_path: Path) -> None:
 
 
 COMMANDS = """
+using System;
 using System.Diagnostics;
 using System.Threading;
 class Command { public string CommandText { get; set; } public Connection Connection { get; set; } }
@@ -138,7 +139,10 @@ class Program
             var command = new Command { CommandText = "select " + (i % 2), Connection = new Connection { Database = "shop", DataSource = "db1" } };
             source.Write("Microsoft.Data.SqlClient.WriteCommandBefore", new { Command = command, ConnectionId = 1 });
             Thread.Sleep(i % 2 == 0 ? 5 : 20);
-            source.Write("Microsoft.Data.SqlClient.WriteCommandAfter", new { Command = command });
+            if (i == 9)
+                source.Write("Microsoft.Data.SqlClient.WriteCommandError", new { Command = command, Exception = new Exception("timeout expired") });
+            else
+                source.Write("Microsoft.Data.SqlClient.WriteCommandAfter", new { Command = command });
         }
     }
 }
@@ -155,7 +159,8 @@ def test_commands_of_databases_are_requests(runtime: str, tmp_path: Path, monkey
     dd.collect(output=path, command=[*words[:-1], str(compiled(COMMANDS, tmp_path, "sql"))], preset="database")
     made = dd.requests(path)
     assert made.totals.by_kind == {"sql": 10}
-    assert made.totals.unfinished == 0
+    assert (made.totals.unfinished, made.totals.failed) == (0, 1)
+    assert made.requests.values("failure") == [None] * 9 + ["timeout expired"]
     medians = {row["route"]: row["median_ms"] for row in made.by_route.to_pylist()}
     assert medians.keys() == {"select 0 shop db1", "select 1 shop db1"}
     assert 5 <= medians["select 0 shop db1"] < 20 <= medians["select 1 shop db1"]

@@ -113,10 +113,14 @@ def test_the_database_preset_asks_for_starts_and_stops() -> None:
     assert heads == [
         commands.format("System", "Before@Activity1Start"),
         commands.format("System", "After@Activity1Stop"),
+        commands.format("System", "Error@Activity1Stop"),
         commands.format("Microsoft", "Before@Activity1Start"),
         commands.format("Microsoft", "After@Activity1Stop"),
+        commands.format("Microsoft", "Error@Activity1Stop"),
         framework + "Executing@Activity2Start",
         framework + "Executed@Activity2Stop",
+        framework + "Error@Activity2Stop",
+        framework + "Canceled@Activity2Stop",
     ]
 
 

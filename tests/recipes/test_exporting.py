@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from tests.analysis.traces import external, managed, traced
+from tests.cli.test_commands import run as run_command
 from tests.nettrace.recordings import data_of
 
 import dotnetdiag
@@ -77,6 +78,27 @@ def test_a_name_is_taken_as_it_is_and_gets_a_suffix_where_it_has_none_or_several
     assert [one.path.name for one in several] == ["z.speedscope.json", "z.csv"]
     assert [one.format for one in several] == ["speedscope", "csv"]
     assert all(one.size_bytes == one.path.stat().st_size for one in several)
+
+
+@pytest.mark.parametrize("name", ["events-3.1", "my.app", "x.2024"])
+def test_what_stands_behind_a_point_of_a_name_stays(source: Path, name: str) -> None:
+    several = convert_file(source, ["speedscope", "csv"], source.with_name(name))
+    assert [one.path.name for one in several] == [f"{name}.speedscope.json", f"{name}.csv"]
+
+
+@pytest.mark.parametrize("kind", ["gc", "advice", "waits", "contention", "requests", "threads"])
+def test_a_report_is_written_as_the_page_that_the_command_writes(source: Path, kind: str) -> None:
+    made = getattr(dotnetdiag, kind)(source)
+    page = dotnetdiag.write(made, source.with_name("a.html")).read_text(encoding="utf-8")
+    run_command("trace", "report", str(source), kind, "--html", str(source.with_name("b.html")))
+    theirs = source.with_name("b.html").read_text(encoding="utf-8")
+    assert f'"name":"{kind}"' in page
+    assert page[: page.index('"title"')] == theirs[: theirs.index('"title"')]
+    tables = dotnetdiag.write(made, source.with_name("a.table.html")).read_text(encoding="utf-8")
+    assert tables.startswith("<!doctype html>")
+    assert dotnetdiag.write(made, source.with_name("a.json")).read_text(encoding="utf-8")[0] in "[{"
+    with pytest.raises(UsageError):
+        dotnetdiag.write(made, source.with_name("a.speedscope.json"))
 
 
 def test_nothing_is_overwritten_unless_told(source: Path) -> None:

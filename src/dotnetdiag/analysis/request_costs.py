@@ -7,16 +7,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having
-from dotnetdiag.analysis.pairs import pairs
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
+from dotnetdiag.analysis.pairs import LatestRows, pairs
 from dotnetdiag.analysis.request_spans import RequestSpans
 from dotnetdiag.analysis.scratch import Scratch
 from dotnetdiag.analysis.trees import with_all_below
 from dotnetdiag.analysis.waits import CONTENDED, GOT
-from dotnetdiag.events import EventSchema, Scalar
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.distinct import distinct, ranked
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -37,8 +36,11 @@ class RequestCosts:
         self._got = KeptEvents(having(GOT), scratch=scratch)
         self._suspending = KeptEvents(having(SUSPENDING), ("Reason",))
         self._restarted = KeptEvents(having(RESTARTED))
-        self._samples = OfTypes(lambda schema: schema.provider == SAMPLER and schema.event_id == SAMPLE)
-        self._sampled: list[tuple[Array, Array, Array, Array]] = []
+        self._samples = KeptEvents(
+            lambda schema: schema.provider == SAMPLER and schema.event_id == SAMPLE, ("Type",), scratch=scratch
+        )
+        self._in_time = _SamplesInTime()
+        self._is_sampled = False
 
     @property
     def _keepers(self) -> Sequence[KeptEvents]:
@@ -52,13 +54,13 @@ class RequestCosts:
         """Take the next window."""
         for keeper in self._keepers:
             keeper.feed(window)
-        samples = self._samples.of(window)
+        samples = self._samples.events_of(window)
         if not len(samples):
             return
-        state = samples.get("payload.Type")
-        kinds = state.values if isinstance(state, Scalar) else np.full(len(samples), MANAGED)
-        pid, tid = (samples.numpy(name).astype(np.int32) for name in ("pid", "tid"))
-        self._sampled.append((samples.numpy("ms"), pid, tid, np.asarray(kinds == MANAGED)))
+        self._is_sampled = True
+        kept = self._samples.of(samples)
+        runs = np.isin(kept["Type"], (MANAGED, NONE))
+        self._samples.add(self._in_time.of(_samples(kept.ms, kept.pid, kept.tid, runs)))
 
     def spent(self, spans: RequestSpans, messages: KeptEvents) -> Mapping[str, tuple[Array, bool]]:
         """Of each span what it and all within it spent, and whether that is told. ``messages`` tell of threads, too."""
@@ -69,8 +71,8 @@ class RequestCosts:
         suspending = self._suspending.all()
         return {
             "cpu_ms": (
-                _sampled(spans, self._sampled, (self._ticks, self._contended, messages)),
-                bool(self._sampled) and has_ids,
+                _sampled(spans, self._samples.parts(), (self._ticks, self._contended, messages)),
+                self._is_sampled and has_ids,
             ),
             "gc_ms": (_paused(spans, suspending, self._restarted.all()), len(suspending) > 0),
             "lock_ms": (_of_events(spans, [(contended, waited)]), len(contended) > 0 and has_ids),
@@ -102,46 +104,70 @@ def _of_events(spans: RequestSpans, parts: Iterable[tuple[Kept, Array]]) -> Arra
     return _nothing(spans) if own is None else with_all_below(spans.parent, spans.depth, own)
 
 
-def _sampled(
-    spans: RequestSpans, samples: list[tuple[Array, Array, Array, Array]], keepers: Sequence[KeptEvents]
-) -> Array:
+def _sampled(spans: RequestSpans, samples: Iterable[Kept], keepers: Sequence[KeptEvents]) -> Array:
     """Of each row the time of samples that count for it, or for what is within it."""
     rows = spans.rows
-    if not samples or not len(rows):
-        return _nothing(spans)
-    others = [keeper.all() for keeper in keepers]
-    ms, pid, tid, is_cpu = (np.concatenate([part[at] for part in samples]) for at in range(4))
-    order = np.lexsort((ms, tid, pid))
-    same = (pid[order][1:] == pid[order][:-1]) & (tid[order][1:] == tid[order][:-1])
-    apart = np.diff(ms[order])[same]
-    interval = float(np.median(apart)) if len(apart) else 0.0
-    ms, pid, tid = ms[is_cpu], pid[is_cpu], tid[is_cpu]
-    ended = np.flatnonzero(rows["stop_tid"] > 0)
-    of = [spans.of_activity(other.pid, other["activity"], other.ms) for other in others]
-    marks = {
-        "ms": [rows.ms, rows["stop_ms"][ended], *(other.ms for other in others)],
-        "pid": [rows.pid, rows.pid[ended], *(other.pid for other in others)],
-        "tid": [rows.tid, rows["stop_tid"][ended], *(other.tid for other in others)],
-        "row": [np.arange(len(rows)), spans.parent[ended], *of],
-    }
-    mark = {name: np.concatenate([*parts]) for name, parts in marks.items()}
-    first = len(mark["ms"])
-    order = np.lexsort(
-        (
-            np.arange(first + len(ms)) >= first,
-            np.append(mark["ms"], ms),
-            np.append(mark["tid"], tid),
-            np.append(mark["pid"], pid),
-        )
-    )
-    is_mark = order < first
-    last = np.maximum.accumulate(np.where(is_mark, np.arange(len(order)), -1))
-    at, last = order[~is_mark] - first, last[~is_mark]
-    at, last = at[last >= 0], order[last[last >= 0]]
-    last_tid, last_pid = mark["tid"][last], mark["pid"][last]
-    row = np.where((last_tid == tid[at]) & (last_pid == pid[at]), mark["row"][last], -1)
-    runs = (row >= 0) & ~(rows["stop_ms"][row] < ms[at])
-    return with_all_below(spans.parent, spans.depth, np.bincount(row[runs], minlength=len(rows)) * interval)
+    own: Array | None = None
+    for part in samples:
+        if len(part) and len(rows):
+            if own is None:
+                own, marks = np.zeros(len(rows)), _Marks(spans, keepers)
+            row = marks.of(part)
+            runs = (row >= 0) & ~(rows["stop_ms"][row] < part.ms)
+            np.add.at(own, row[runs], part["weight_ms"][runs])
+    return _nothing(spans) if own is None else with_all_below(spans.parent, spans.depth, own)
+
+
+class _Marks:
+    """What tells which row a thread works for: begins and ends, and events of an activity."""
+
+    def __init__(self, spans: RequestSpans, keepers: Sequence[KeptEvents]) -> None:
+        rows, others = spans.rows, [keeper.all() for keeper in keepers]
+        ended = np.flatnonzero(rows["stop_tid"] > 0)
+        of = [spans.of_activity(other.pid, other["activity"], other.ms) for other in others]
+        ms = np.concatenate([rows.ms, rows["stop_ms"][ended], *(other.ms for other in others)])
+        order = np.argsort(ms, kind="stable")
+
+        def ordered(*parts: Array) -> Array:
+            made: Array = np.concatenate(parts)[order]
+            return made
+
+        self._row = ordered(np.arange(len(rows)), spans.parent[ended], *of)
+        tid = ordered(rows.tid, rows["stop_tid"][ended], *(other.tid for other in others))
+        pid = ordered(rows.pid, rows.pid[ended], *(other.pid for other in others))
+        self._threads, which = ranked(tid)
+        self._latest = LatestRows(pid, which + 1, ms[order])
+
+    def of(self, samples: Kept) -> Array:
+        """Of each sample the row that its thread works for by then; -1 for none."""
+        which = np.minimum(np.searchsorted(self._threads, samples.tid), len(self._threads) - 1)
+        number = np.where(self._threads[which] == samples.tid, which + 1, 0)
+        at = self._latest.of(samples.pid, number, samples.ms)
+        return np.where(at >= 0, self._row[at], -1)
+
+
+class _SamplesInTime:
+    """Samples, each with the time to the next of its thread, as in a profile: the last of each thread counts nothing."""
+
+    def __init__(self) -> None:
+        self._waiting = _samples(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.bool_))
+
+    def of(self, samples: Kept) -> Kept:
+        """Those on processors whose time is known now; the last of each thread waits for what follows."""
+        waiting = self._waiting
+        ms, pid, tid = (np.append(getattr(waiting, name), getattr(samples, name)) for name in ("ms", "pid", "tid"))
+        order = np.lexsort((ms, tid, pid))
+        ms, pid, tid = ms[order], pid[order], tid[order]
+        runs = np.append(waiting["runs"], samples["runs"])[order]
+        is_last = np.ones(len(ms), np.bool_)
+        is_last[:-1] = (pid[1:] != pid[:-1]) | (tid[1:] != tid[:-1])
+        self._waiting = _samples(ms[is_last], pid[is_last], tid[is_last], runs[is_last])
+        known = np.flatnonzero(~is_last & runs)
+        return Kept(ms[known], pid[known], tid[known], {"weight_ms": ms[known + 1] - ms[known]})
+
+
+def _samples(ms: Array, pid: Array, tid: Array, runs: Array) -> Kept:
+    return Kept(ms, pid, tid, {"runs": runs})
 
 
 def _paused(spans: RequestSpans, suspending: Kept, restarted: Kept) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ LOGGING = "Microsoft-Extensions-Logging"
 HOSTING = "Microsoft.AspNetCore.Hosting"
 DIAGNOSTIC_SOURCE, ARGUMENTS = "Microsoft-Diagnostics-DiagnosticSource", "Arguments"
 """Where ADO.NET and Entity Framework tell of commands, as far as a session asks for it (the preset ``database``)."""
+EVENT_NAME, ERROR = "EventName", "Error"
 SCOPE = "scope"
 """What only holds others together: scopes of loggers."""
 _SOCKET = re.compile(r"(InterNetwork(?:V6)?):\d{1,4}:\{(\d{1,3}(?:,\d{1,3}){1,126})\}")
@@ -29,9 +30,12 @@ _VARIABLE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestKind:
-    """Events of a provider that begin and end something, by their names; ``label`` makes its name of fields of the begin. ``failed`` is the name
-    of an event in it, whose field ``reason`` tells why. ``arguments`` are keys of the pairs in the begin's field :data:`ARGUMENTS`, whose values are
-    its name; begins without the first of them are of something else.
+    """Events of a provider that begin and end something, by their names; ``label`` makes its name of fields of the begin, ``nameless`` is what has
+    none. ``failed`` is the name of an event in it, whose field ``reason`` tells why, by ``words`` where it is a number. ``arguments`` are keys of
+    the pairs in the begin's field :data:`ARGUMENTS`, whose values are its name; begins without the first of them are of something else.
+
+    Of ends that tell that it failed ``failures`` has the last parts of their :data:`EVENT_NAME`, and why, where the pair :data:`ERROR` does not
+    tell; ``state`` are names of a field whose lowest bit is 0 then, and ``code`` of the one that says how.
     """
 
     name: str
@@ -39,11 +43,16 @@ class RequestKind:
     task: str
     fields: tuple[str, ...] = ()
     label: str = ""
+    nameless: str = ""
     status: str = ""
     failed: str = ""
     reason: str = "exceptionMessage"
     starts: str = ""
     stops: str = ""
+    words: Mapping[str, str] | None = None
+    failures: Mapping[str, str] | None = None
+    state: tuple[str, ...] = ()
+    code: str = ""
     arguments: tuple[str, ...] = ()
 
     def begins(self, schema: EventSchema) -> bool:
@@ -62,6 +71,15 @@ class RequestKind:
 HTTP, _NAMES, _SOCKETS = "System.Net.Http", "System.Net.NameResolution", "System.Net.Sockets"
 _KESTREL, _SECURITY = "Microsoft-AspNetCore-Server-Kestrel", "System.Net.Security"
 _CLIENT = ("scheme", "host", "port", "pathAndQuery")
+_GRPC_STATUS = {
+    str(number): f"{name} ({number})"
+    for number, name in enumerate((
+        *("OK", "Cancelled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound", "AlreadyExists", "PermissionDenied"),
+        *("ResourceExhausted", "FailedPrecondition", "Aborted", "OutOfRange", "Unimplemented", "Internal", "Unavailable"),
+        *("DataLoss", "Unauthenticated"),
+    ))
+}  # fmt: skip
+"""The status codes of gRPC, which stand in its specification."""
 KINDS = (
     RequestKind(
         name="server", provider=HOSTING, task="Request", fields=("method", "path"), label="{0} {1}", failed="UnhandledException", reason=""
@@ -78,12 +96,18 @@ KINDS = (
         status="statusCode",
         failed="RequestFailed",
     ),
-    RequestKind(name="client headers", provider=HTTP, task="RequestHeaders", label="headers sent"),
-    RequestKind(name="client content", provider=HTTP, task="RequestContent", label="content sent"),
-    RequestKind(name="client answer", provider=HTTP, task="ResponseHeaders", label="headers of the answer"),
-    RequestKind(name="client answer content", provider=HTTP, task="ResponseContent", label="content of the answer"),
+    RequestKind(name="client headers", provider=HTTP, task="RequestHeaders", label="sent"),
+    RequestKind(name="client content", provider=HTTP, task="RequestContent", label="sent"),
+    RequestKind(name="client answer", provider=HTTP, task="ResponseHeaders", label="headers"),
+    RequestKind(name="client answer content", provider=HTTP, task="ResponseContent", label="received"),
     RequestKind(
-        name="dns", provider=_NAMES, task="Resolution", fields=("hostNameOrAddress",), label="{0}", failed="ResolutionFailed"
+        name="dns",
+        provider=_NAMES,
+        task="Resolution",
+        fields=("hostNameOrAddress",),
+        label="{0}",
+        nameless="(this host)",
+        failed="ResolutionFailed",
     ),
     RequestKind(name="connect", provider=_SOCKETS, task="Connect", fields=("address",), label="{0}", failed="ConnectFailed"),
     RequestKind(
@@ -98,6 +122,8 @@ KINDS = (
             stops="EndExecute",
             fields=("dataSource", "databaseName", "commandText"),
             label="{0} {1} {2}",
+            state=("compositeState", "compositestate"),
+            code="sqlExceptionNumber",
         )
         for provider in ("Microsoft.Data.SqlClient.EventSource", "Microsoft-AdoNet-SystemData")
     ),
@@ -110,18 +136,29 @@ KINDS = (
             label="{0}",
             failed="CallFailed",
             reason="statusCode",
+            words=_GRPC_STATUS,
         )
         for name, provider in (("grpc server", "Grpc.AspNetCore.Server"), ("grpc client", "Grpc.Net.Client"))
     ),
     *(
         RequestKind(
-            name="sql", provider=DIAGNOSTIC_SOURCE, task=f"Activity{number}", arguments=("CommandText", "Database", "DataSource")
+            name="sql",
+            provider=DIAGNOSTIC_SOURCE,
+            task=f"Activity{number}",
+            arguments=("CommandText", "Database", "DataSource"),
+            failures={"WriteCommandError": "", "CommandError": "", "CommandCanceled": "canceled"},
         )
         for number in (1, 2)
     ),
     RequestKind(name=SCOPE, provider=LOGGING, task="Activity"),
     RequestKind(name=SCOPE, provider=LOGGING, task="ActivityJson"),
 )  # fmt: skip
+
+PROVIDERS = (
+    f"{HOSTING},{_KESTREL},{HTTP},{_NAMES},{_SOCKETS},{_SECURITY},Grpc.AspNetCore.Server,Grpc.Net.Client,"
+    "System.Threading.Tasks.TplEventSource:0x80:4"
+)
+"""What to record for them, but for commands of databases."""
 
 
 def readable(text: str) -> str:

@@ -9,18 +9,21 @@ import numpy as np
 
 from dotnetdiag.analysis.answers import compact
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, narrow
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, narrow, number_of
 from dotnetdiag.analysis.pairs import LatestRows, latest_rows, pairs, picked
-from dotnetdiag.analysis.request_kinds import ARGUMENTS, KINDS, RequestKind, readable
+from dotnetdiag.analysis.request_kinds import ARGUMENTS, ERROR, EVENT_NAME, KINDS, RequestKind, readable
 from dotnetdiag.analysis.scratch import Scratch
 from dotnetdiag.analysis.trees import levels
 from dotnetdiag.events import Column, EventSchema
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 DEEPEST = 100
 """Spans within each other."""
+NO_REASON = "failed"
+"""The reason of what failed where the event tells none: that of a host name that is not found has no fields."""
 
 
 class _Arguments(Texts):
@@ -36,8 +39,7 @@ class _Arguments(Texts):
         return np.array([self._number_of(row) for row in rows], np.int64)
 
     def _number_of(self, row: object) -> int:
-        pairs = [one for one in row if isinstance(one, Mapping)] if isinstance(row, list | tuple) else []
-        told = {str(one.get("Key")): str(one.get("Value") or "") for one in pairs}
+        told = _pairs(row)
         if not told.get(self._keys[0]):
             return NONE
         return self.number(" ".join(told[key] for key in self._keys if told.get(key)))
@@ -63,12 +65,49 @@ class SpanEvents:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        for one in (self.stops, self.failures):
-            one.feed(window)
+        self.failures.feed(window)
+        ended = self.stops.events_of(window)
+        if len(ended):
+            kept = self.stops.of(ended)
+            self.stops.add(kept)
+            rows, why = _failed(self.kind, ended, self.reasons)
+            if len(rows):
+                some = kept.of(rows)
+                fields = {name: some[name] for name in ("activity", "related")} | {self.kind.reason: why}
+                self.failures.add(Kept(some.ms, some.pid, some.tid, fields))
         begun = self.starts.events_of(window)
         if len(begun):
             kept = self.starts.of(begun)
             self.starts.add(kept.of(np.flatnonzero(kept[ARGUMENTS] >= 0)) if self.kind.arguments else kept)
+
+
+def _failed(kind: RequestKind, ended: EventTable, reasons: Texts) -> tuple[Array, Array]:
+    """Which of some ends tell that it failed, and the numbers of the ``reasons`` that they tell."""
+    if kind.failures:
+        names = Texts()
+        which = names.numbers(ended.get(f"payload.{EVENT_NAME}"), len(ended))
+        known = [kind.failures.get(name.rpartition(".")[2]) for name in names.names]
+        rows = np.flatnonzero(np.isin(which, [number for number, why in enumerate(known) if why is not None]))
+        told = ended.get(f"payload.{ARGUMENTS}")
+        pairs = [None] * len(rows) if told is None else told.take(rows).to_pylist()
+        texts = [
+            _pairs(row).get(ERROR) or known[number] for row, number in zip(pairs, which[rows].tolist(), strict=True)
+        ]
+        return rows, np.array([reasons.number(text or "") for text in texts], np.int32)
+    for name in kind.state:
+        state = number_of(ended.get(f"payload.{name}"), len(ended))
+        rows = np.flatnonzero((state != NONE) & (state & 1 == 0))
+        if len(rows):
+            codes, which = ranked(number_of(ended.get(f"payload.{kind.code}"), len(ended))[rows])
+            words = [f"error {code}" if code > 0 else "" for code in codes.tolist()]
+            return rows, np.array([reasons.number(text) for text in words], np.int32)[which]
+    return np.zeros(0, np.int64), np.zeros(0, np.int32)
+
+
+def _pairs(row: object) -> dict[str, str]:
+    """What is told in pairs of keys and values."""
+    pairs = [one for one in row if isinstance(one, Mapping)] if isinstance(row, list | tuple) else []
+    return {str(one.get("Key")): str(one.get("Value") or "") for one in pairs}
 
 
 class RequestSpans:
@@ -88,8 +127,8 @@ class RequestSpans:
             failed = np.full(len(starts), -1, np.int32)
             of = latest_rows(_keys(starts), starts.ms, _keys(failures), failures.ms)
             failed[of[of >= 0]] = np.flatnonzero(of >= 0)
-            why = failures[one.kind.reason] if one.kind.reason else np.zeros(len(failures), np.int32)
-            texts = one.reasons.names if one.kind.reason else ["failed"]
+            texts = [NO_REASON, *((one.kind.words or {}).get(text, text) or NO_REASON for text in one.reasons.names)]
+            why = failures[one.kind.reason] - NONE if one.kind.reason else np.zeros(len(failures), np.int32)
             within.append((number, failures.of(np.flatnonzero(of < 0)), why[of < 0] + len(self.reasons)))
             own, which = _labels(one, starts)
             columns = {
@@ -213,4 +252,4 @@ def _labels(one: SpanEvents, starts: Kept) -> tuple[list[str], Array]:
     first, which = combined([starts[name] for name in one.kind.fields], len(starts))
     texts = one.starts.texts
     words = [[readable(texts[code]) for code in starts[name][first].tolist()] for name in one.kind.fields]
-    return [one.kind.label.format(*row).strip() for row in zip(*words, strict=True)], which
+    return [one.kind.label.format(*row).strip() or one.kind.nameless for row in zip(*words, strict=True)], which

@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, compact, mask, number, whole
+from dotnetdiag.analysis.answers import answer_table, compact, mask, number, texts, whole
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.groups import groups
+from dotnetdiag.analysis.groups import Groups, groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
-from dotnetdiag.analysis.request_kinds import HOSTING, HTTP, KINDS, LOGGING, SCOPE, routes
+from dotnetdiag.analysis.request_kinds import HOSTING, HTTP, KINDS, LOGGING, PROVIDERS, SCOPE, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans, SpanEvents
 from dotnetdiag.analysis.scratch import Scratch
 from dotnetdiag.analysis.trees import levels
@@ -40,10 +40,7 @@ DIAGNOSTICS, FINISHED = "Microsoft.AspNetCore.Hosting.Diagnostics", 2
 FAILED = 500
 """Of a status: from here on it is the fault of who answers."""
 _STATUS = re.compile(r" - (\d{3})\b")
-NO_EVENTS = (
-    "no requests: there were none, or the recording lacks their events (record with --providers Microsoft.AspNetCore.Hosting,System.Net.Http,"
-    "System.Net.NameResolution,System.Net.Sockets,System.Net.Security,System.Threading.Tasks.TplEventSource:0x80:4)"
-)
+NO_EVENTS = f"no requests: there were none, or the recording lacks their events (record with --providers {PROVIDERS})"
 NO_ACTIVITIES = (
     "no activity ids: what is within what is not known, nor what a request spent "
     + "(record with --providers …,System.Threading.Tasks.TplEventSource:0x80:4 too)"
@@ -156,10 +153,12 @@ class RequestsFold:
             status[of[of >= 0]] = messages["status"][of >= 0]
         del hosting
         of = spans.of_activity(queue.pid, queue["activity"], queue.ms)
+        waited = queue["timeOnQueueMilliseconds"]
         queued = np.broadcast_to(np.full(1, np.nan), len(spans.rows))
         if len(of):
             queued = queued.copy()
-            queued[of[of >= 0]] = queue["timeOnQueueMilliseconds"][of >= 0]
+            told = (of >= 0) & (waited >= 0)
+            queued[of[told]] = waited[told]
         return _report(spans, status, queued, self._costs.spent(spans, self._messages), self._losses.told)
 
 
@@ -204,6 +203,8 @@ def _report(
         "median_ms": number(quantiles[0]),
         "p95_ms": number(quantiles[1]),
         "max_ms": number(found.most),
+        "failure": _commonest(found, np.flatnonzero(failed), rows["reason"], status, spans),
+        "queue_ms": number(found.sums(np.nan_to_num(queued)), found.sums((~np.isnan(queued)).astype(np.float64)) > 0),
         **{name: _figure(name, found.sums(value[: len(rows)]), told) for name, (value, told) in figures.items()},
     }
     totals = RequestTotals(
@@ -239,6 +240,20 @@ def _failure(reason: Array, spans: RequestSpans) -> Coded:
     """The words of reasons, of which few are in most recordings."""
     found, which = ranked(reason)
     return Coded(Text.from_pylist([spans.reason(one) for one in found.tolist()]), compact(which), mask(reason >= 0))
+
+
+def _commonest(found: Groups, rows: Array, reason: Array, status: Array, spans: RequestSpans) -> Coded:
+    """Of each group why most of its ``rows`` failed: the reason that is told, or the status."""
+    codes, which = ranked(
+        np.where(reason[rows] >= 0, reason[rows].astype(np.int64), -1 - status[rows].astype(np.int64))
+    )
+    both, place = ranked(found.which[rows] * max(len(codes), 1) + which)
+    group, code = np.divmod(
+        both[np.argsort(np.bincount(place, minlength=len(both)), kind="stable")], max(len(codes), 1)
+    )
+    made = np.full(len(found), -1)
+    made[group] = code  # of several the last, which is the most frequent
+    return texts([spans.reason(one) if one >= 0 else f"status {-1 - one}" for one in codes.tolist()], made)
 
 
 def _first_of(names: Sequence[str]) -> Array:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.analysis.slow_requests import SlowRequests, is_part
 from dotnetdiag.cli.render import echo, table
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 ROWS = 8
 """Of each table, where nobody says how many."""
 
-_SPENT = ("cpu_ms", "gc_ms", "lock_ms")
+_SPENT = ("queue_ms", "cpu_ms", "gc_ms", "lock_ms")
 
-_LESS = ("lock ms", "gc ms", "95 % ms", "cpu ms", "median ms")
+_LESS = ("lock ms", "gc ms", "95 % ms", "cpu ms", "queue ms", "median ms")
 """Columns that a narrow terminal does without, the first first."""
 
 _ROUTE_CELLS = 25
@@ -50,7 +50,7 @@ def show(made: RequestReport, number: int) -> None:
             f"{row['count']:,}",
             f"{row['failed']:,}" if row["failed"] else "",
             *("" if row[name] is None else f"{row[name]:,.3f}" for name in ("median_ms", "p95_ms", "max_ms")),
-            *(f"{row[name]:,.1f}" for name in spent),
+            *("" if row[name] is None else f"{row[name]:,.1f}" for name in spent),
             row["kind"],
             row["route"],
         )
@@ -59,6 +59,7 @@ def show(made: RequestReport, number: int) -> None:
     table((*heads, "kind", "route"), cells, right=heads, shorten=shortened, drop=_LESS, room=_ROUTE_CELLS)
     if len(routes) > number:
         echo(f"{len(routes) - number:,} more")
+    _why(routes, number)
     slow = SlowRequests(made.requests, kinds_there)
     places = slow.places()
     _list(made.requests, slow, places[:number].tolist())
@@ -66,6 +67,18 @@ def show(made: RequestReport, number: int) -> None:
         echo(f"{len(places) - number:,} more")
     if len(places):
         _waterfall(made.requests, slow, int(places[0]))
+
+
+def _why(routes: Sequence[Mapping[str, Any]], number: int) -> None:
+    """Of routes that failed the reason of most."""
+    failed = sorted((row for row in routes if row["failed"]), key=lambda row: -row["failed"])
+    if not failed:
+        return
+    cells = [(f"{row['failed']:,}", row["kind"], row["route"], row["failure"] or "") for row in failed[:number]]
+    echo()
+    table(("failed", "kind", "route", "most often with"), cells, right=("failed",), shorten=cut)
+    if len(failed) > number:
+        echo(f"{len(failed) - number:,} more")
 
 
 def _failed(made: RequestReport) -> str:
@@ -77,6 +90,7 @@ def _failed(made: RequestReport) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
 
 
+_QUEUE = "waiting for a connection"
 _MOST_KINDS = 3
 """Of what was within a request, so many kinds are named."""
 
@@ -88,6 +102,8 @@ def _list(requests: Table, slow: SlowRequests, places: Sequence[int]) -> None:
     cells = []
     for at, within in zip(places, slow.within(places), strict=True):
         row = requests.row(at)
+        if row["queue_ms"]:
+            within[_QUEUE] = row["queue_ms"]
         cells.append((
             f"{row['start_ms']:,.3f}",
             f"{row['duration_ms']:,.3f}",
@@ -115,7 +131,7 @@ def _waterfall(requests: Table, slow: SlowRequests, slowest: int) -> None:
             f"{row['start_ms'] - first['start_ms']:,.3f}",
             "" if row["duration_ms"] is None else f"{row['duration_ms']:,.3f}",
             "" if row["status"] is None else str(row["status"]),
-            "  " * depth + f"{row['kind']} {row['name']}".rstrip(),
+            "  " * depth + _named(row),
         ))  # fmt: skip
     echo()
     table(
@@ -124,3 +140,9 @@ def _waterfall(requests: Table, slow: SlowRequests, slowest: int) -> None:
         right=("after ms", "ms", "status"),
         shorten=cut,
     )
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    """A request, or what is within one, and how long it waited."""
+    named = f"{row['kind']} {row['name']}".rstrip()
+    return f"{named} ({row['queue_ms']:,.3f} ms {_QUEUE})" if row["queue_ms"] else named

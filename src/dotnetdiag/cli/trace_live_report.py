@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.cli import shown, shown_advice
 from dotnetdiag.cli.options import say_held
 from dotnetdiag.cli.output import TABLE, refuse_terminal
 from dotnetdiag.cli.output import show as print_answer
+from dotnetdiag.cli.questions import say_written
 from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,6 +58,35 @@ def show(kind: str, made: Any, form: str) -> None:
         document=made.document,
         digits=3,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """Where a report goes as a page; None: nowhere."""
+
+    path: Path | None
+    force: bool
+
+    def check(self, form: str) -> None:
+        """Before anything is asked: raises what keeps it from being written."""
+        if self.path is None:
+            return
+        from dotnetdiag.recipes.outputs import is_stdout
+        from dotnetdiag.recipes.report_files import check_files
+
+        if is_stdout(self.path) and form != TABLE:
+            raise UsageError(f"{form} goes to stdout, as does the page: name a file for it")
+        check_files(self.path, None, None, force=self.force)
+
+    def deliver(self, kind: str, made: Any, form: str) -> None:
+        """Write the page, if there is to be one; and print the answer, where there is none, or a form for programs is asked for beside it."""
+        if self.path is not None:
+            from dotnetdiag.recipes.report_files import write_page
+
+            written = write_page({kind: made}, self.path, name="", force=self.force)
+            say_written(self.path, written, aside=form != TABLE)
+        if self.path is None or form != TABLE:
+            show(kind, made, form)
 
 
 def check_form(form: str) -> None:

@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
+from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.launching import source_options, watched
 from dotnetdiag.cli.options import provider_options, say_held
 from dotnetdiag.cli.output import CHOICES, TABLE
@@ -22,7 +24,7 @@ from dotnetdiag.cli.recording import misspelled_providers
 from dotnetdiag.cli.render import echo, stdout_bytes
 from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
-from dotnetdiag.cli.trace_live_report import KINDS, check_form, refuse_others, show, started
+from dotnetdiag.cli.trace_live_report import KINDS, Page, check_form, refuse_others, started
 from dotnetdiag.cli.trace_top import blocks, top_of, top_options
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -86,6 +88,10 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
     help="At the end a report of what came, as `trace report` has it of a file, instead of events.",
 )
 @click.option(
+    "--html", "page", type=FilePath(), metavar="FILE", help="Write the --report as a page, as `trace report` does."
+)
+@click.option("--force", is_flag=True, help="Overwrite a page that is there.")
+@click.option(
     "--json",
     "form",
     flag_value=AS_JSON,
@@ -114,6 +120,8 @@ def watch(
     duration: str | None,
     buffersize: int,
     report: str | None,
+    page: Path | None,
+    force: bool,
     form: str,
     **top: Any,
 ) -> None:
@@ -137,6 +145,7 @@ def watch(
     dotnetdiag trace watch -p 1234 --report gc --duration 30s
     dotnetdiag trace watch -n MyApp --report exceptions --duration 1m --json | jq .by_type
     dotnetdiag trace watch -n MyApp --report advice --duration 1m
+    dotnetdiag trace watch -n MyApp --report gc --duration 1m --html gc.html
     dotnetdiag trace watch --report startup --duration 5s -- dotnet MyApp.dll
     """
     from dotnetdiag.recipes.outcome import EXIT_WAIT_S, exit_of
@@ -158,8 +167,10 @@ def watch(
     )
     if report is not None:
         refuse_others(options, top=top["top"])
-        _report(target, launch, report, options, form)
+        _report(target, launch, report, options, form, Page(path=page, force=force))
         return
+    if page is not None:
+        raise UsageError("--html is of a --report: name its kind")
     question = top_of(options, **top)
     for note in misspelled_providers(
         (question or options).composed()
@@ -194,9 +205,12 @@ def watch(
         raise click.exceptions.Exit(TRACING_ERROR)
 
 
-def _report(target: Target | None, launch: Launch | None, kind: str, options: WatchOptions, form: str) -> None:
-    """Ask until the end, and show what came."""
+def _report(
+    target: Target | None, launch: Launch | None, kind: str, options: WatchOptions, form: str, page: Page
+) -> None:
+    """Ask until the end, and show what came, or write it as a page."""
     check_form(form)
+    page.check(form)
     options.composed()
     with (
         watched(target, launch) as source,
@@ -206,7 +220,7 @@ def _report(target: Target | None, launch: Launch | None, kind: str, options: Wa
         source.on_exit(asked.live.stop)
         echo("Watching. Press <Ctrl+C> to end, and see the report.", err=True)
         made = asked.result()
-    show(kind, made, form)
+    page.deliver(kind, made, form)
     for note in (*asked.live.notes, *([asked.live.ended] if asked.live.ended else [])):
         echo(f"note: {note}", err=True)
     echo(account_text(asked.live.account, "read"), err=True)

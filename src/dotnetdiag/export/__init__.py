@@ -16,7 +16,9 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import MissingDependency, UsageError
 
 if TYPE_CHECKING:
+    from dotnetdiag.analysis.advice import AdviceReport
     from dotnetdiag.analysis.diff import ProfileDiff
+    from dotnetdiag.analysis.report import Report
     from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.analysis.tracks import Tracks
     from dotnetdiag.table import Table
@@ -37,9 +39,17 @@ class HasSeveralTables(Protocol):
 
 
 Result: TypeAlias = Union[
-    "StackProfile", "ProfileDiff", "Tracks", "Tabular", "Sequence[Tabular]", "HasTables", "HasSeveralTables"
+    "StackProfile",
+    "ProfileDiff",
+    "Tracks",
+    "Tabular",
+    "Sequence[Tabular]",
+    "HasTables",
+    "HasSeveralTables",
+    "Report",
+    "AdviceReport",
 ]
-"""What can be written: weighted stacks, what happened over time, or tables."""
+"""What can be written: weighted stacks, what happened over time, tables, or reports with theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

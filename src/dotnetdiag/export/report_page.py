@@ -3,7 +3,8 @@
 See :mod:`dotnetdiag.export.pages` for what keeps it safe. A flame graph is a page within the page::
 
     {"title": …,
-     "tabs": [{"name": …, "findings": [{"text", "question"}], "facts": [...], "chart": null|{"kind": …}, "flame": null|"<!DOCTYPE html>…",
+     "tabs": [{"name": …, "totals": [{"name", "value"}], "findings": [{"text", "question"}], "facts": [...], "chart": null|{"kind": …},
+               "flame": null|"<!DOCTYPE html>…",
                "tables": [{"title": …, "rows": 12, "note": …, "columns": [{"name", "number": true, "id": false, "values": [...]}]}]}]}
 
 Charts are those of :mod:`dotnetdiag.export.report_charts`. Of long tables the first rows are in it, and a note says so.
@@ -15,12 +16,14 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from dotnetdiag._dataclasses import as_dict
 from dotnetdiag.analysis.answers import whole
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.waits import WaitReport
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.pages import Page
 from dotnetdiag.export.report_charts import chart_of, held, numbers
@@ -28,6 +31,10 @@ from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
 from dotnetdiag.table.html import heading
 from dotnetdiag.table.texts import is_number, json_values
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.advice import AdviceReport
+    from dotnetdiag.analysis.report import Report
 
 MOST_ROWS = 2000
 """Of a table: some hundred kilobytes."""
@@ -61,9 +68,8 @@ def write(
     end_ms = None if seconds is None else 1000.0 * seconds
     tabs = [_tab(kind, made, end_ms) for kind, made in reports.items()]
     if flame is not None and len(flame):
-        tabs.append(
-            {"name": FLAME_GRAPH, "findings": [], "facts": [], "chart": None, "tables": [], "flame": _flame(flame)}
-        )
+        empty: dict[str, Any] = {"totals": [], "findings": [], "facts": [], "chart": None, "tables": []}
+        tabs.append({"name": FLAME_GRAPH, **empty, "flame": _flame(flame)})
     what = next(iter(reports)) if len(reports) == 1 else "report"
     data = {"title": clean(f"{what} of {name}" if name else what), "tabs": tabs}
     PAGE.write(data, file)
@@ -87,20 +93,86 @@ def _tab(kind: str, made: Any, end_ms: float | None) -> dict[str, Any]:
     tables = tables_in(made)
     if kind == "requests":
         tables = {name: _slowest_first(table) for name, table in tables.items()}
-    facts = [*getattr(made, "notes", ()), *dict.fromkeys(str(one.losses) for one in tables.values() if str(one.losses))]
+    losses = dict.fromkeys(str(one.losses) for one in tables.values() if str(one.losses))
+    notes: Sequence[str] = getattr(made, "notes", ())
     findings = []
     if kind == "advice":
         findings = [{"text": _cut(row["text"]), "question": row["question"]} for row in made.findings]
-        facts = [*made.findings.notes, *facts]
-        facts += [f"no events of: {', '.join(made.lacking)}"] if made.lacking else []
+        notes = [*made.findings.notes, *_lacking(made.lacking)]
+    facts = [*notes, *losses]
     return {
         "name": kind,
+        "totals": [{"name": clean(name), "value": _cut(value)} for name, value in totals_of(made)],
         "findings": findings,
         "facts": [_cut(one) for one in facts],
         "chart": chart_of(kind, made, end_ms),
         "flame": None,
         "tables": [_table(name, tables[name]) for name in sorted(tables, key=_order) if len(tables[name])],
     }
+
+
+def kind_of(made: Report | AdviceReport) -> str:
+    """The kind of a report, as pages and commands call it."""
+    if isinstance(made, WaitReport):
+        return "waits" if "source" in made.waits.columns else "contention"
+    return _KINDS.get(type(made).__name__, made.rows.title)
+
+
+_KINDS = {
+    "AdviceReport": "advice",
+    "AllocationReport": "allocations",
+    "ExceptionReport": "exceptions",
+    "GcReport": "gc",
+    "JitReport": "jit",
+    "LoaderReport": "loader",
+    "LogReport": "logs",
+    "RequestReport": "requests",
+    "StartupReport": "startup",
+    "TaskReport": "tasks",
+    "ThreadPoolReport": "threadpool",
+    "ThreadReport": "threads",
+}
+
+
+def totals_of(made: Any) -> list[tuple[str, str]]:
+    """What a report comes to, by name, as people read it; what is not known is left out, and all of a report that has nothing."""
+    if not any(map(len, tables_in(made).values())):
+        return []
+    if isinstance(made, StackProfile):
+        return [("in all", _told("", made.total, made.unit)), ("samples", f"{len(made):,}")]
+    if not hasattr(made, "totals"):
+        return [("recorded", f"{made.seconds:,.1f} s")] if hasattr(made, "seconds") else []
+    return [_total(name, value) for name, value in as_dict(made.totals).items() if value not in (None, "", {})]
+
+
+def _total(name: str, value: Any) -> tuple[str, str]:
+    ending = next((one for one in _UNITS if name.endswith(one)), "")
+    named, unit = name.removesuffix(ending).strip("_"), _UNITS.get(ending, "")
+    if isinstance(value, Mapping):
+        own = ", ".join(f"{one} {_told(one, figure, '')}" for one, figure in value.items() if figure is not None)
+        return named.replace("_", " "), f"{own} {unit}".rstrip()
+    return (named or name).replace("_", " "), _told(name, value, unit)
+
+
+_UNITS = {"bytes_per_second": "MB a second", "per_second": "a second", "bytes": "MB", "_ms": "ms", "_percent": "%"}
+"""By the ends of names: what totals are told in."""
+
+
+def _told(name: str, value: Any, unit: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if unit.startswith("MB"):
+        value = value / 1e6
+    text = f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
+    return f"{'± ' if name.startswith('error') else ''}{text} {unit}".rstrip()
+
+
+def _lacking(lacking: Mapping[str, str]) -> list[str]:
+    """Kinds that there is nothing of, each with why."""
+    kinds: dict[str, list[str]] = {}
+    for kind, why in lacking.items():  # several have one reason
+        kinds.setdefault(why, []).append(kind)
+    return [f"{', '.join(names)}: {why}" for why, names in kinds.items()]
 
 
 def _slowest_first(table: Table) -> Table:

@@ -12,16 +12,26 @@ _COMMAND_FIELDS = (
     "CommandText=Command.CommandText;CommandType=Command.CommandType;CommandTimeout=Command.CommandTimeout;"
     "Database=Command.Connection.Database;DataSource=Command.Connection.DataSource;ConnectionId"
 )
-# A line for each event of a DiagnosticSource; the ids pair start and stop (System.Diagnostics.DiagnosticSourceEventSource).
+_ERROR = "-Error=Exception.Message"
+_COMMAND = "SqlClientDiagnosticListener/{}.Data.SqlClient.WriteCommand{}"
+_FRAMEWORK = "Microsoft.EntityFrameworkCore/Microsoft.EntityFrameworkCore.Database.Command.Command"
+# A line for each event of a DiagnosticSource; the ids pair start and stop (System.Diagnostics.DiagnosticSourceEventSource). The reference tool asks
+# for no command that fails, which would have no end.
 _DATABASE_SPECS = "\r\n".join(
     (
-        f"SqlClientDiagnosticListener/System.Data.SqlClient.WriteCommandBefore@Activity1Start:-{_COMMAND_FIELDS}",
-        "SqlClientDiagnosticListener/System.Data.SqlClient.WriteCommandAfter@Activity1Stop:",
-        f"SqlClientDiagnosticListener/Microsoft.Data.SqlClient.WriteCommandBefore@Activity1Start:-{_COMMAND_FIELDS}",
-        "SqlClientDiagnosticListener/Microsoft.Data.SqlClient.WriteCommandAfter@Activity1Stop:",
-        "Microsoft.EntityFrameworkCore/Microsoft.EntityFrameworkCore.Database.Command.CommandExecuting@Activity2Start:"
-        f"-{_COMMAND_FIELDS};IsAsync",
-        "Microsoft.EntityFrameworkCore/Microsoft.EntityFrameworkCore.Database.Command.CommandExecuted@Activity2Stop:",
+        *(
+            _COMMAND.format(vendor, event)
+            for vendor in ("System", "Microsoft")
+            for event in (
+                f"Before@Activity1Start:-{_COMMAND_FIELDS}",
+                "After@Activity1Stop:",
+                f"Error@Activity1Stop:{_ERROR}",
+            )
+        ),
+        f"{_FRAMEWORK}Executing@Activity2Start:-{_COMMAND_FIELDS};IsAsync",
+        f"{_FRAMEWORK}Executed@Activity2Stop:",
+        f"{_FRAMEWORK}Error@Activity2Stop:{_ERROR}",
+        f"{_FRAMEWORK}Canceled@Activity2Stop:-",
     )
 )
 

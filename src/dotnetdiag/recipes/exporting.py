@@ -11,6 +11,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import OutputError, UsageError
 from dotnetdiag.export import FORMATS, find_format, format_of
 from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stream, replacing, replacing_together
+from dotnetdiag.recipes.report_files import is_report, write_report
 from dotnetdiag.recipes.trace_files import open_trace
 
 if TYPE_CHECKING:
@@ -152,9 +153,15 @@ def beside(path: Path, suffix: str, source: Path) -> Path:
     return _with_suffix(path, f".converted{suffix}") if made == source else made
 
 
+_SUFFIXES = frozenset(f".{part}" for one in FORMATS.values() for part in one.suffix.split(".")) | {
+    *(".etl", ".etlx", ".netperf", ".nettrace", ".perf", ".trace")
+}
+"""What of a name gives way to the suffix of a format: not what else there is behind a point, as in ``app-3.1``."""
+
+
 def _with_suffix(path: Path, suffix: str) -> Path:
     bare = path.with_suffix("") if path.suffix in (".xz", ".gz") else path
-    return bare.with_suffix(suffix)
+    return bare.with_suffix(suffix) if bare.suffix.lower() in _SUFFIXES else bare.with_name(bare.name + suffix)
 
 
 def _is_same(path: Path, source: Path) -> bool:
@@ -173,7 +180,8 @@ def write(
     force: bool = False,
 ) -> Path:
     """Write a result in the format that the name ends in (``.speedscope.json``, ``.pb.gz``, ``.csv``), or in the one named: a profile, a
-    difference, or a table or several.
+    difference, or a table or several. Of a report ``.html`` is the page with its totals, its chart and all tables that ``trace report --html``
+    writes; other formats have its tables.
 
     The file takes its name when it is whole. Raises OutputExists for one that is there already, unless ``force``, UsageError for an
     unknown format or for a result that it cannot show, OutputError for what the system refuses.
@@ -183,6 +191,9 @@ def write(
     if os.fspath(path).endswith(("/", os.sep)):
         raise OutputError(os.fspath(path), "it is the name of a folder")
     path = Path(path)
+    if is_report(result):
+        write_report(result, path, format, force=force)
+        return path
     table = has_tables(result)
     chosen = format_of(path.name, table=table) if format is None else find_format(format, table=table)
     chosen.check()

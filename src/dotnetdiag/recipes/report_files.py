@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.export import find_format, format_of
 from dotnetdiag.recipes.outputs import check_outputs, replacing
 
 if TYPE_CHECKING:
+    from dotnetdiag.analysis.advice import AdviceReport
+    from dotnetdiag.analysis.report import Report
     from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.table import Table
     from dotnetdiag.trace.trace import Trace
 
+PAGE = ".html"
 SEVERAL = ("sqlite", "markdown", "html", "json")
 """Formats of tables whose files hold all tables of a report; those of the others hold the first."""
 
@@ -60,6 +63,24 @@ def write_tables(made: Any, rows: Table, path: Path, form: str | None, *, force:
     with replacing(path, force=force) as file:
         chosen.write(_named(made, rows) if chosen.name in SEVERAL else rows, file)
         return file.tell()
+
+
+def is_report(result: object) -> TypeGuard[Report | AdviceReport]:
+    """Whether it is the answer to a question, with tables and totals."""
+    from dotnetdiag.analysis.advice import AdviceReport
+    from dotnetdiag.analysis.report import Report
+
+    return isinstance(result, Report | AdviceReport)
+
+
+def write_report(made: Report | AdviceReport, path: Path, form: str | None, *, force: bool = False) -> None:
+    """Write a report as a page, where the name ends in .html and no format is named, or its tables as :func:`write_tables`."""
+    from dotnetdiag.export.report_page import kind_of
+
+    if form is None and path.suffix.lower() == PAGE and not path.name.lower().endswith(find_format("html").suffix):
+        write_page({kind_of(made): made}, path, name="", force=force)
+    else:
+        write_tables(made, made.rows, path, form, force=force)
 
 
 def everything_as_page(trace: Trace, path: Path, *, force: bool = False) -> int:

@@ -268,6 +268,14 @@
     [...bar.children].forEach((button, at) => { button.setAttribute("aria-selected", String(at === number)); button.tabIndex = at === number ? 0 : -1; });
     if (moves) bar.children[number].focus();
     panel.replaceChildren();
+    if (current.totals.length) {
+      const list = element(panel, "dl", undefined, "totals");
+      for (const one of current.totals) {
+        const pair = element(list, "div");
+        element(pair, "dt", one.name);
+        element(pair, "dd", one.value);
+      }
+    }
     if (current.findings.length) {
       const list = element(panel, "ol", undefined, "findings");
       for (const one of current.findings) {
@@ -287,7 +295,7 @@
     if (current.chart) element(panel, "div", undefined, "chart").setAttribute("role", "group");
     draw();
     for (const one of current.tables) table(panel, one);
-    if (!current.flame && !current.chart && !current.tables.length && !current.facts.length) element(panel, "p", "nothing");
+    if (!current.flame && !current.chart && !current.tables.length && !current.facts.length && !current.totals.length) element(panel, "p", "nothing");
     panel.dataset.name = current.name;
   }
 
