@@ -112,6 +112,18 @@ def test_a_heap_of_a_process_tells_generations_and_the_pause(runtime: str) -> No
     assert {row["generation"]: row["count"] for row in heap.generations}["large objects"] >= 1
 
 
+@pytest.mark.parametrize("runtime", WALKING)
+def test_a_heap_of_the_server_collector_is_whole_at_once(runtime: str) -> None:
+    """Its threads are written one after the other: the begin of the collection comes behind objects."""
+    with heap_workload(runtime, 300_000, 20_000, DOTNET_gcServer="1", COMPlus_gcServer="1") as target:
+        for _ in range(3):
+            done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+            assert done.heap.completeness.problems == ()
+            assert done.attempts == 1
+            assert done.pause_ms is not None
+            assert_counts(done.heap, target)
+
+
 def test_native_aot_is_said_to_walk_no_heap() -> None:
     with heap_workload("NativeAOT") as target:
         done = cli("collect", "-p", target.pid)
