@@ -89,6 +89,16 @@ class HeapFold:
         """How many walks have come to their end."""
         return sum(walk.stopped and walk.has_any for one in self._processes.values() for walk in one.walks)
 
+    def pauses(self) -> tuple[tuple[float, bool], ...]:
+        """How long the program stood still for each walk, in ms, and whether that is known: else until the last object that came, at least. To be
+        asked before :meth:`result`. Of a collection without objects only where no object came at all.
+        """
+        walks = [(one, walk) for one in self._processes.values() for walk in one.walks]
+        told = [pair for pair in walks if pair[1].has_any] or [pair for pair in walks if pair[1].number is not None][
+            -1:
+        ]
+        return tuple(one.pause(walk) for one, walk in told)
+
     def prepare(self) -> None:
         """What can be done of walks at whose end nothing is missing, before the session's end comes: a third of what :meth:`result` and a file
         take. What comes of such a walk nevertheless is another one.
@@ -127,6 +137,7 @@ class _Process:
         self._command_line: str | None = None
         self._moments = Moments()
         self._now = 0
+        self._latest_ns = 0
 
     # events -----------------------------------------------------------------------------------------------------------
 
@@ -163,6 +174,9 @@ class _Process:
                     self._begins(window, rows, times, at)
                 limit = at  # there may be another walk now
             at += 1
+        of_objects = np.flatnonzero((kinds != 0) & (kinds != OTHER_KIND))
+        if len(of_objects):
+            self._latest_ns = max(self._latest_ns, _Row(window, 0, 0, int(rows[of_objects[-1]])).elapsed_ns)
 
     def _turn(self, times: Array, at: int) -> int:
         """Go on with the walk of an event: the first event that is of the next walk."""
@@ -183,7 +197,7 @@ class _Process:
             if not len(own):
                 return
             at += int(own[0])
-        walk.begins(int(times[at]), int(window.headers.thread[rows[at]]))
+        walk.begins(_Row(window, 0, 0, int(rows[at])).moment(0))
 
     def _taken(self, blocks: Window, at: int, limit: int) -> int:
         """Have a compiled loop take blocks from an event on, where it is one: the first event that is left."""
@@ -280,11 +294,17 @@ class _Process:
         else:
             self._walk().take_rcws(fields)
 
+    def pause(self, walk: Walk) -> tuple[float, bool]:
+        """(ms, whether that is known)."""
+        walk.settle(self._moments)
+        begin = walk.suspended or walk.begun
+        end_ns = self._latest_ns if walk.restarted is None else walk.restarted.elapsed_ns
+        known = walk.suspended is not None and walk.restarted is not None
+        return (0.0 if begin is None else max(end_ns - begin.elapsed_ns, 0) / _MS), known
+
     def facts(self, walk: Walk) -> HeapFacts:
         """What is known of a dump beside its objects."""
-        pause_ms = None
-        if walk.suspended is not None and walk.restarted is not None:
-            pause_ms = (walk.restarted.elapsed_ns - walk.suspended.elapsed_ns) / _MS
+        pause_ms, known = self.pause(walk)
         collected = None
         if walk.started_ns is not None:
             collected = _EPOCH + timedelta(microseconds=walk.started_ns // 1000)
@@ -295,7 +315,7 @@ class _Process:
             process=first or None,
             command_line=self._command_line,
             collected=collected,
-            pause_ms=pause_ms,
+            pause_ms=pause_ms if known else None,
             heap_bytes=walk.heap_bytes,
             creation_tool="dotnetdiag",
         )

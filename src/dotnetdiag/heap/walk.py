@@ -103,6 +103,8 @@ class Walk:
         self.start: int | None = None
         self.first: int | None = None
         self.end: int | None = None
+        self.begun: Moment | None = None
+        """The earliest that is known of it."""
         self.thread: int | None = None
         self.end_thread: int | None = None
         self.started_ns: int | None = None
@@ -157,14 +159,16 @@ class Walk:
         """Whether nothing more can come of it: events of one thread come in their order."""
         return self.stopped and self.has_any and self.end_thread == self.thread
 
-    def begins(self, time: int, thread: int) -> None:
+    def begins(self, moment: Moment) -> None:
         """Its first block, or one before that."""
-        if self.first is None or time < self.first:
-            self.first, self.thread = time, thread
+        if self.first is None or moment.time < self.first:
+            self.first, self.thread = moment.time, moment.thread
+            if self.start is None:
+                self.begun = moment
 
     def starts(self, moment: Moment, utc_ns: int) -> None:
         """The begin of its collection, which has the number that is the moment's value."""
-        self.number, self.start, self.started_ns = moment.value, moment.time, utc_ns
+        self.number, self.start, self.started_ns, self.begun = moment.value, moment.time, utc_ns, moment
         self.end = self.suspended = self.restarted = self.heap_bytes = None
 
     def may_start(self, time: int) -> bool:
