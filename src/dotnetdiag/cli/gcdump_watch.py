@@ -32,7 +32,7 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
 
     The process stands still for each heap. Ctrl-C ends it, and says what was seen. A line for each heap, then the types that only grow: of
     which there are never fewer, never with fewer bytes, and with more bytes at last. Those that keep most more alive than before come first,
-    each with the way on which it is held, and with those that it holds below it.
+    each with the way on which what grew of it is held, and with those that it holds below it.
 
     The first heap of a process leaves some 0.2 MB in it, which are in the second: take three heaps or more, of which types have to grow
     after the second too.
