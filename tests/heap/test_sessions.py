@@ -208,9 +208,24 @@ def test_a_size_that_cannot_be_is_a_problem_and_wraps_no_sum(size: int) -> None:
     session.stop()
     session.module(0xA0, "/app/app.dll")
     heap = heap_of(session.data())
-    assert heap.completeness.problems == ("1 objects have sizes that cannot be: they are taken for 0 bytes",)
+    assert heap.completeness.problems == (
+        "1 objects have sizes that cannot be: they are taken for 0 bytes",
+        "objects have 1,099,511,627,800 bytes, and all generations 45 by the collector's own account",
+    )
     assert (heap.bytes, int(heap.retained.max())) == (24 + (1 << 40), 1 << 40)
     assert set(heap.advice.values("kind")) == {"unreached"}
+
+
+@pytest.mark.parametrize(("size", "is_whole"), [(1 << 20, True), (50 << 20, True), (70 << 20, False), (1 << 46, False)])
+def test_objects_of_more_bytes_than_the_collector_has_are_a_problem(size: int, is_whole: bool) -> None:
+    """All but what may lie outside of its generations, as texts do."""
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.nodes([(A, size, 1, 0)])
+    session.edges([])
+    session.stop()
+    assert heap_of(session.data()).completeness.complete == is_whole
 
 
 def test_sizes_whose_sum_cannot_be_are_a_problem() -> None:
