@@ -47,6 +47,16 @@ def made() -> Heap:
     return heap_from(["Root", "A", "B", "A", "C"], [(0, 1), (1, 3), (0, 2), (2, 4), (3, 4), (4, 4)])
 
 
+def holding(leaked: int, *, others: int = 0) -> Heap:
+    """A constant cache of 50 arrays, and a list that leaks them."""
+    types = ["Root", *["Other"] * others, "Constant", "Leak", *["Byte[]"] * (50 + leaked)]
+    first = 1 + others
+    edges = [(0, node) for node in range(1, first + 2)]
+    edges += [(first, first + 2 + number) for number in range(50)]
+    edges += [(first + 1, first + 52 + number) for number in range(leaked)]
+    return heap_from(types, edges, sizes=[10] * len(types))
+
+
 class _File:
     def __init__(self, width: int) -> None:
         self.data = bytearray()

@@ -121,8 +121,9 @@ class Session:
         packed = [struct.pack("<QQQQII", row[0], 1, row[1], 0, 1, 0) for row in rows]
         self.event(RCWS, struct.pack("<I", len(rows)) + _CLR + b"".join(packed))
 
-    def range(self, generation: int, start: int, length: int) -> None:
-        self.event(RANGE, struct.pack("<B", generation) + self._p(start) + struct.pack("<QQ", length, length) + _CLR)
+    def range(self, generation: int, start: int, length: int, *, thread: int = 1) -> None:
+        payload = struct.pack("<B", generation) + self._p(start) + struct.pack("<QQ", length, length) + _CLR
+        self.event(RANGE, payload, thread=thread)
 
     def module(self, number: int, path: str) -> None:
         payload = struct.pack("<QQII", number, 1, 0, 0) + z16(path) + z16("") + _CLR

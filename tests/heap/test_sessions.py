@@ -101,6 +101,33 @@ def test_a_collection_on_other_threads_is_one_walk() -> None:
     assert heap_of(session.data()).completeness.complete
 
 
+def pauses_of(session: Session) -> list[tuple[float, bool]]:
+    """In µs."""
+    fold = HeapFold()
+    for window in Trace(session.data(), name="recording").windows(fold.wants):
+        fold.feed(window)
+    return [(round(1000 * ms), known) for ms, known in fold.pauses()]
+
+
+def test_a_walk_whose_end_was_lost_stood_still_until_its_last_block_at_least() -> None:
+    session = Session()
+    session.start()
+    for _ in range(5):
+        session.nodes([(A, 24, 1, 0)])
+    for number in range(100):  # what is told when the program runs again
+        session.module(number, "/app/app.dll")
+    assert pauses_of(session) == [(6, False)]
+    whole = usual(usual(Session(), count=1), count=2)
+    assert pauses_of(whole) == [(8, True), (8, True)]
+
+
+def test_a_collection_whose_objects_were_all_lost_has_a_pause_too() -> None:
+    session = Session()
+    session.start()
+    session.stop()
+    assert pauses_of(session) == [(4, True)]
+
+
 def test_roots_hang_where_the_reference_hangs_them() -> None:
     session = Session()
     session.start()
@@ -181,9 +208,24 @@ def test_a_size_that_cannot_be_is_a_problem_and_wraps_no_sum(size: int) -> None:
     session.stop()
     session.module(0xA0, "/app/app.dll")
     heap = heap_of(session.data())
-    assert heap.completeness.problems == ("1 objects have sizes that cannot be: they are taken for 0 bytes",)
+    assert heap.completeness.problems == (
+        "1 objects have sizes that cannot be: they are taken for 0 bytes",
+        "objects have 1,099,511,627,800 bytes, and all generations 45 by the collector's own account",
+    )
     assert (heap.bytes, int(heap.retained.max())) == (24 + (1 << 40), 1 << 40)
     assert set(heap.advice.values("kind")) == {"unreached"}
+
+
+@pytest.mark.parametrize(("size", "is_whole"), [(1 << 20, True), (50 << 20, True), (70 << 20, False), (1 << 46, False)])
+def test_objects_of_more_bytes_than_the_collector_has_are_a_problem(size: int, is_whole: bool) -> None:
+    """All but what may lie outside of its generations, as texts do."""
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.nodes([(A, size, 1, 0)])
+    session.edges([])
+    session.stop()
+    assert heap_of(session.data()).completeness.complete == is_whole
 
 
 def test_sizes_whose_sum_cannot_be_are_a_problem() -> None:

@@ -112,6 +112,18 @@ def test_a_heap_of_a_process_tells_generations_and_the_pause(runtime: str) -> No
     assert {row["generation"]: row["count"] for row in heap.generations}["large objects"] >= 1
 
 
+@pytest.mark.parametrize("runtime", WALKING)
+def test_a_heap_of_the_server_collector_is_whole_at_once(runtime: str) -> None:
+    """Its threads are written one after the other: the begin of the collection comes behind objects."""
+    with heap_workload(runtime, 300_000, 20_000, DOTNET_gcServer="1", COMPlus_gcServer="1") as target:
+        for _ in range(3):
+            done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+            assert done.heap.completeness.problems == ()
+            assert done.attempts == 1
+            assert done.pause_ms is not None
+            assert_counts(done.heap, target)
+
+
 def test_native_aot_is_said_to_walk_no_heap() -> None:
     with heap_workload("NativeAOT") as target:
         done = cli("collect", "-p", target.pid)
@@ -248,7 +260,25 @@ def test_lost_events_are_collected_again_with_a_larger_buffer() -> None:
     assert done.attempts == 2
     assert "events were lost" in again[0]
     assert done.heap.completeness.problems == ()
+    assert done.pause_ms is not None
+    assert done.all_pauses_ms is not None
+    assert done.all_pauses_ms > done.pause_ms
     assert_counts(done.heap, target)
+
+
+@pytest.mark.parametrize("runtime", ["3.1", "10"])
+def test_a_lost_end_is_not_waited_for(runtime: str) -> None:
+    """All buffers are full before the walk ends, and the runtime says nothing more."""
+    again: list[str] = []
+    with heap_workload(runtime, 3_000_000) as target:
+        began = time.monotonic()
+        options = HeapOptions(target=Target(pid=target.pid), buffer_mb=16)
+        done = collect_heap(options, HeapObserver(again=again.append))
+        assert time.monotonic() - began < 25
+    if not again:
+        pytest.skip("this machine was fast enough for a buffer of 16 MB")
+    assert done.attempts == 2
+    assert done.heap.completeness.problems == ()
 
 
 def test_a_heap_with_lost_events_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -344,6 +374,7 @@ def test_a_full_disk_is_said(tmp_path: Path) -> None:
         done = cli("collect", "-p", target.pid, "-o", "/dev/full")
     assert done.returncode == 2
     assert "No space left" in done.stderr
+    assert "The process stood still for " in done.stderr
 
 
 def test_the_name_of_the_file_is_that_of_the_reference(tmp_path: Path) -> None:

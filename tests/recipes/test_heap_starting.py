@@ -7,14 +7,15 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.heap.made import holding
 from tests.nettrace.recordings import data_of
 
 import dotnetdiag as dd
 from dotnetdiag.errors import DiagnosticsError, InputError, TimedOut, UsageError
-from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
+from dotnetdiag.recipes.heap_collect import CollectedHeap, HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_convert import write_collected
 from dotnetdiag.recipes.heap_files import looks_like_file
-from dotnetdiag.recipes.heap_watch import Suspect, held_below, watch_heaps
+from dotnetdiag.recipes.heap_watch import Suspect, _Seen, held_below, watch_heaps
 from dotnetdiag.recipes.target import Target
 from dotnetdiag.testing import Runtime
 
@@ -124,3 +125,13 @@ def test_suspects_stand_below_those_that_hold_them() -> None:
     assert [(one.row["type"], one.held_by) for one in found] == [
         ("A[]", None), ("A", "A[]"), ("B", "A"), ("X", None), ("C", "D"), ("D", "C"),
     ]  # fmt: skip
+
+
+def test_a_suspect_is_held_by_what_grew_and_not_by_what_holds_most() -> None:
+    seen = _Seen()
+    for leaked in (1, 3, 9):
+        heap = holding(leaked)
+        seen.take(CollectedHeap(heap=heap, pid=1, size_bytes=0, duration_s=0.0, attempts=1), 0.0)
+    (suspect,) = seen.result(None).suspects
+    assert suspect.row["type"] == "Byte[]"
+    assert suspect.path == ("Root", "Leak", "Byte[]")

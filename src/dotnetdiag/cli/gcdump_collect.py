@@ -55,7 +55,10 @@ def collect(
 
     The process makes a blocking collection of everything and walks its heap: it stands still meanwhile. A file that is there stays as it
     is until the new one is whole. Where events were lost, all is collected once more with a larger buffer; a heap that is not complete
-    is written, and said to be so: exit code 2.
+    is written, and said to be so: exit code 2. How long the process stood still is said in any case: of all walks, "at least" where the end
+    of one was lost.
+
+    --json: one object, {path, size_bytes, duration_s, attempts, all_pauses_ms, are_pauses_known} and what report --json has before its types.
 
     \b
     dotnetdiag gcdump collect -p 1234
@@ -69,8 +72,8 @@ def collect(
     options = HeapOptions(target=target, timeout=timeout, buffer_mb=buffer_mb)
     with write_collected(options, output, force=force) as writing:
         done = collect_now(writing.options)
+        say_pause(done)  # also where the file cannot be written
         path = writing.finish(done, new_path(done.pid))
-    say_pause(done)
     say_problems(done.heap)
     size = path.stat().st_size if path.is_file() else 0
     if verbose:
@@ -81,7 +84,11 @@ def collect(
     if as_json:
         from dotnetdiag.recipes.heap_reports import summary
 
-        json_text({"path": str(path), "size_bytes": size, "duration_s": done.duration_s, **summary(done.heap)})
+        walks = {
+            "attempts": done.attempts, "all_pauses_ms": done.all_pauses_ms, "are_pauses_known": done.are_pauses_known,
+        }  # fmt: skip
+        told = {"path": str(path), "size_bytes": size, "duration_s": done.duration_s, **walks}
+        json_text({**told, **summary(done.heap)})
     else:
         echo(f"Writing gcdump to '{path}'...")
         write_raw(f"\tFinished writing {size} bytes.\n")

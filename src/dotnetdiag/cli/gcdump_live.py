@@ -126,8 +126,9 @@ def _find(file: Path | None, target: Target | None, timeout: float | str | None,
 
 def say_pause(done: CollectedHeap) -> None:
     """How long the program stood still, how else it went, and whether all is there; what is not, is told of every heap."""
-    if done.pause_ms is not None:
-        echo(f"The process stood still for {done.pause_ms:,.1f} ms{walks_text(done)}.", err=True)
+    pause = pause_text(done)
+    if pause:
+        echo(f"The process {pause}.", err=True)
     heap = done.heap
     if heap.completeness.complete:
         echo(
@@ -138,12 +139,15 @@ def say_pause(done: CollectedHeap) -> None:
         echo(note, err=True)
 
 
-def walks_text(done: CollectedHeap) -> str:
-    """What all walks came to, where there were several."""
-    if done.attempts == 1:
+def pause_text(done: CollectedHeap) -> str:
+    """How long the program stood still, and what all walks came to, where there were several; empty where nothing was told of it."""
+    at_least = "" if done.are_pauses_known else "at least "
+    if done.all_pauses_ms is None:
         return ""
-    total = "" if done.all_pauses_ms is None else f" and {done.all_pauses_ms:,.1f} ms in all"
-    return f" in the last walk,{total} in {done.attempts} walks"
+    if done.attempts == 1:
+        return f"stood still for {at_least}{done.all_pauses_ms:,.1f} ms"
+    last = "" if done.pause_ms is None else f"{done.pause_ms:,.1f} ms in the last walk, and "
+    return f"stood still for {last}{at_least}{done.all_pauses_ms:,.1f} ms in all, in {done.attempts} walks"
 
 
 def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:
@@ -153,13 +157,21 @@ def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:
     from dotnetdiag.recipes.stop import Stop
 
     stop = stop or Stop()
-    progress = Progress()
+    progress, pauses = Progress(), Pauses()
     observer = HeapObserver(
-        waiting=say_waiting(options.target), started=_started, progress=progress.show, again=progress.again
+        waiting=say_waiting(options.target),
+        started=_started,
+        progress=progress.show,
+        paused=pauses.add,
+        again=progress.again,
     )
     try:
         with ends_nicely(stop, None, enter=False):
             return collect_heap(options, observer, stop)
+    except BaseException:
+        progress.clear()
+        pauses.say()
+        raise
     finally:
         progress.clear()
 
@@ -167,6 +179,23 @@ def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:
 def _started(pid: int | None) -> None:
     who = "The process" if pid is None else f"Process {pid}"
     echo(f"{who} stands still while its heap is walked, {PAUSE}.", err=True)
+
+
+class Pauses:
+    """How long the program stood still for what came to nothing."""
+
+    def __init__(self) -> None:
+        self._told: list[tuple[float, bool]] = []
+
+    def add(self, pause_ms: float, is_known: bool) -> None:
+        """Of one walk."""
+        self._told.append((pause_ms, is_known))
+
+    def say(self) -> None:
+        """All of them."""
+        if self._told:
+            at_least = "" if all(known for _, known in self._told) else "at least "
+            echo(f"The process stood still for {at_least}{sum(ms for ms, _ in self._told):,.1f} ms.", err=True)
 
 
 class Progress:

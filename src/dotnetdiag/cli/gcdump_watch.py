@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.gcdump_live import PAUSE, Progress, timeout_option, walks_text
+from dotnetdiag.cli.gcdump_live import PAUSE, Progress, pause_text, timeout_option
 from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import say_waiting, target_options
@@ -32,7 +32,7 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
 
     The process stands still for each heap. Ctrl-C ends it, and says what was seen. A line for each heap, then the types that only grow: of
     which there are never fewer, never with fewer bytes, and with more bytes at last. Those that keep most more alive than before come first,
-    each with the way on which it is held, and with those that it holds below it.
+    each with the way on which what grew of it is held, and with those that it holds below it.
 
     The first heap of a process leaves some 0.2 MB in it, which are in the second: take three heaps or more, of which types have to grow
     after the second too.
@@ -55,7 +55,7 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
 
     def sample(one: HeapSample, done: CollectedHeap) -> None:
         progress.clear()
-        pause = "" if one.pause_ms is None else f", stood still for {one.pause_ms:,.1f} ms{walks_text(done)}"
+        pause = f", {pause_text(done)}" if pause_text(done) else ""
         line = f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes ({one.grown_bytes:+,})  {one.objects:>11,} objects{pause}"
         echo(line, err=form != TABLE)
         say_problems(done.heap)

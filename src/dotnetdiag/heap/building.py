@@ -24,6 +24,8 @@ from dotnetdiag.heap.walk import Walk
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _CHUNK = 1 << 17
+_OUTSIDE_BYTES = 64 << 20
+"""What objects may have more than all generations: texts and others lie outside. How many fewer they have tells nothing: free space counts too."""
 _CCW_BYTES, _RCW_BYTES = 200, 1000
 """What the reference takes for the size of a wrapper, and adds to an object that has one."""
 
@@ -31,6 +33,11 @@ _CCW_BYTES, _RCW_BYTES = 200, 1000
 def build(walk: Walk, types: TypeRows, modules: Mapping[int, str], facts: HeapFacts, problems: Sequence[str]) -> Heap:
     """The heap of a walk, which is used up. ``problems`` are those already known."""
     found = [*walk.problems(), *problems]
+    size = int(walk.size.rows.sum(dtype=np.uint64))
+    if facts.heap_bytes is not None and size > facts.heap_bytes + facts.heap_bytes // 4 + _OUTSIDE_BYTES:
+        found.append(
+            f"objects have {size:,} bytes, and all generations {facts.heap_bytes:,} by the collector's own account"
+        )
     lacking = walk.trim()
     if lacking:
         found.append(f"{lacking:,} objects are without their references, which were not certain")

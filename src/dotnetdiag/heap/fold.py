@@ -13,6 +13,7 @@ from dotnetdiag.events import EventSchema, ListOf, Struct, Text
 from dotnetdiag.heap import bulk_events as ids
 from dotnetdiag.heap.building import build
 from dotnetdiag.heap.facts import HeapFacts, Segment
+from dotnetdiag.heap.moments import Moment, Moments
 from dotnetdiag.heap.type_names import TypeRows
 from dotnetdiag.heap.walk import KINDS, OTHER_KIND, Walk
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _BLOCKING, _INDUCED, _OLDEST = 0, 1, 2
+_OF_WALKS = {ids.STATICS, ids.CCWS, ids.RCWS}
+_MOST_EMPTY = 8
+"""Collections without objects that are kept: these may still come."""
 _MS = 1e6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -85,13 +89,23 @@ class HeapFold:
         """How many walks have come to their end."""
         return sum(walk.stopped and walk.has_any for one in self._processes.values() for walk in one.walks)
 
+    def pauses(self) -> tuple[tuple[float, bool], ...]:
+        """How long the program stood still for each walk, in ms, and whether that is known: else until the last object that came, at least. To be
+        asked before :meth:`result`. Of a collection without objects only where no object came at all.
+        """
+        walks = [(one, walk) for one in self._processes.values() for walk in one.walks]
+        told = [pair for pair in walks if pair[1].has_any] or [pair for pair in walks if pair[1].number is not None][
+            -1:
+        ]
+        return tuple(one.pause(walk) for one, walk in told)
+
     def prepare(self) -> None:
         """What can be done of walks at whose end nothing is missing, before the session's end comes: a third of what :meth:`result` and a file
         take. What comes of such a walk nevertheless is another one.
         """
         for process in self._processes.values():
             for walk in process.walks:
-                if walk.stopped and walk.has_any and not walk.problems():
+                if walk.is_settled and not walk.problems():
                     walk.resolve()
 
     def result(self) -> tuple[Heap, ...]:
@@ -104,6 +118,7 @@ class HeapFold:
             problems.append(losses.damage)
         made = []
         for process in self._processes.values():
+            process.settle()
             while process.walks:
                 walk = process.walks.pop(0)
                 if walk.has_any:
@@ -120,43 +135,82 @@ class _Process:
         self.modules: dict[int, str] = {}
         self.walks: list[Walk] = []
         self._command_line: str | None = None
-        self._suspended_ns: int | None = None
+        self._moments = Moments()
+        self._now = 0
+        self._latest_ns = 0
 
     # events -----------------------------------------------------------------------------------------------------------
 
     def feed(self, window: EventTable, roles: Mapping[int, int], own: Array | None) -> None:
+        """Events of a window are in the order of time, and may be older than those of windows before: each goes to the walk of its time."""
         headers, data = window.headers, window.trace.buffer
         rows = np.arange(len(window)) if own is None else np.flatnonzero(own)
-        numbers, offsets, lengths = (
-            column[rows] for column in (headers.metadata_id, headers.payload_offset, headers.payload_length)
+        numbers, offsets, lengths, times = (
+            column[rows]
+            for column in (headers.metadata_id, headers.payload_offset, headers.payload_length, headers.time)
         )
         kinds = _kinds(numbers, roles)
         blocks = data, offsets.astype(np.int64), lengths.astype(np.int64), kinds, self._pointer_size == 8
-        at, places = 0, dict[int, Array]()
+        at, limit, places = 0, 0, dict[int, Array]()
         while at < len(rows):
-            at = self._taken(blocks, at)
-            if at == len(rows):
-                return
+            if at >= limit:
+                limit = self._turn(times, at)
+            if kinds[at] != OTHER_KIND:
+                done = self._taken(blocks, at, limit)
+                if done > at:
+                    self._begins(window, rows, times, at, kinds[at:done])
+                    at = done
+                    continue
             number, row = int(numbers[at]), int(rows[at])
             role = roles.get(number, 0)
             if role in ids.INDEXED:
                 self._block(role, data, int(offsets[at]), int(lengths[at]))
+                self._begins(window, rows, times, at)
             elif role:
                 if number not in places:
                     places[number] = np.asarray(window.rows_of(number))
                 self._event(role, _Row(window, number, int(np.searchsorted(places[number], row)), row))
+                if role in _OF_WALKS:
+                    self._begins(window, rows, times, at)
+                limit = at  # there may be another walk now
             at += 1
+        of_objects = np.flatnonzero((kinds != 0) & (kinds != OTHER_KIND))
+        if len(of_objects):
+            self._latest_ns = max(self._latest_ns, _Row(window, 0, 0, int(rows[of_objects[-1]])).elapsed_ns)
 
-    def _taken(self, blocks: Window, at: int) -> int:
+    def _turn(self, times: Array, at: int) -> int:
+        """Go on with the walk of an event: the first event that is of the next walk."""
+        time = int(times[at])
+        following = (number for number, walk in enumerate(self.walks) if walk.begin > time)
+        self._now = max(next(following, len(self.walks)) - 1, 0)
+        if self._now + 1 >= len(self.walks):
+            return len(times)
+        return at + max(int(np.searchsorted(times[at:], self.walks[self._now + 1].begin)), 1)
+
+    def _begins(self, window: EventTable, rows: Array, times: Array, at: int, kinds: Array | None = None) -> None:
+        """Have the walk know when its first block came: this event, or the first that is of a kind."""
+        walk = self._walk()
+        if walk.first is not None and times[at] >= walk.first:
+            return
+        if kinds is not None:
+            own = np.flatnonzero(kinds)
+            if not len(own):
+                return
+            at += int(own[0])
+        walk.begins(_Row(window, 0, 0, int(rows[at])).moment(0))
+
+    def _taken(self, blocks: Window, at: int, limit: int) -> int:
         """Have a compiled loop take blocks from an event on, where it is one: the first event that is left."""
-        is_next = self.walks and self.walks[-1].resolved is None and blocks[3][at] != OTHER_KIND
-        return self.walks[-1].take_blocks(blocks, at) if is_next else at
+        if not self.walks or self._walk().resolved is not None:
+            return at
+        data, offsets, lengths, kinds, is_wide = blocks
+        return self._walk().take_blocks((data, offsets[:limit], lengths[:limit], kinds[:limit], is_wide), at)
 
     def _walk(self) -> Walk:
-        """The walk that goes on; a new one where none was seen to begin."""
+        """The walk of this time; a new one where none was seen to begin."""
         if not self.walks:
             self.walks.append(self._make(self._pointer_size))
-        return self.walks[-1]
+        return self.walks[self._now]
 
     def _block(self, number: int, data: Array, offset: int, length: int) -> None:
         read = ids.read_block(data, offset, length, number, self._pointer_size)
@@ -164,26 +218,24 @@ class _Process:
             self._walk().damaged += 1
             return
         index, rows = read
-        if self._walk().begins_again(number, index):
-            self.walks.append(self._make(self._pointer_size))
-        self.walks[-1].take(number, index, rows)
+        walk = self._walk()
+        if walk.begins_again(number, index):
+            walk = self._make(self._pointer_size)
+            self._now += 1
+            self.walks.insert(self._now, walk)
+        walk.take(number, index, rows)
 
     def _event(self, role: int, row: _Row) -> None:
         if role == ids.GC_START:
             self._start(row)
-        elif role == ids.GC_STOP:
-            for walk in self.walks[-1:]:
-                walk.stopped |= walk.number is None or walk.number == row.value("Count")
-        elif role == ids.SUSPENDING:
-            self._suspended_ns = row.elapsed_ns
-        elif role == ids.RESTARTED:
-            for walk in self.walks[-1:]:
-                if walk.stopped and walk.restarted_ns is None:
-                    walk.restarted_ns = row.elapsed_ns
-        elif role == ids.HEAP_STATS:
-            for walk in self.walks[-1:]:
-                if walk.has_any and walk.heap_bytes is None:
-                    walk.heap_bytes = sum(row.value(f"GenerationSize{number}") for number in range(5))
+        elif role in (ids.GC_STOP, ids.SUSPENDING, ids.RESTARTED, ids.HEAP_STATS):
+            value = 0
+            if role == ids.GC_STOP:
+                value = row.value("Count")
+            elif role == ids.HEAP_STATS:
+                value = sum(row.value(f"GenerationSize{number}") for number in range(5))
+            self._moments.add(role, row.moment(value))
+            self._settle()
         elif role == ids.PROCESS:
             self._command_line = row.text("CommandLine")
         elif role == ids.MODULE:
@@ -199,26 +251,40 @@ class _Process:
         """Only a blocking collection of everything walks the heap, and only one that was asked for."""
         if row.value("Depth") < _OLDEST or row.value("Type") != _BLOCKING:
             return
-        if not self.walks or self.walks[-1].has_any or self.walks[-1].number is not None:
-            if self.walks and not self.walks[-1].has_any:
-                self.walks.pop()
-            self.walks.append(self._make(self._pointer_size))
-        walk = self.walks[-1]
-        walk.number, walk.started_ns, walk.suspended_ns = row.value("Count"), row.utc_ns, self._suspended_ns
+        moment = row.moment(row.value("Count"))
+        near = self.walks[self._now : self._now + 2]
+        walk = next((one for one in near if one.may_start(moment.time)), None)
+        if walk is None:
+            empty = [one for one in self.walks if not one.has_any]
+            for one in empty[:-_MOST_EMPTY]:
+                self.walks.remove(one)
+            walk = self._make(self._pointer_size)
+            self.walks.append(walk)
+        walk.starts(moment, row.utc_ns)
+        self.walks.sort(key=lambda one: one.begin)
+        self._now = self.walks.index(walk)
+        self._settle()
+
+    def _settle(self) -> None:
+        for walk in self.walks[max(self._now - 1, 0) : self._now + 2]:
+            walk.settle(self._moments)
+
+    def settle(self) -> None:
+        """All that came has come."""
+        for walk in self.walks:
+            walk.settle(self._moments)
 
     def _range(self, row: _Row) -> None:
-        """Those before the first object are of the heap as it was before the collection."""
-        for walk in self.walks[-1:]:
-            if walk.has_any:
-                start = row.value("RangeStart")
-                end = min(start + row.value("RangeUsedLength"), (1 << 64) - 1)
-                walk.segments.append(Segment.of(row.value("Generation"), start, end))
+        if self.walks:
+            start = row.value("RangeStart")
+            end = min(start + row.value("RangeUsedLength"), (1 << 64) - 1)
+            self._walk().take_range(row.time, Segment.of(row.value("Generation"), start, end))
 
     def _listed(self, role: int, row: _Row) -> None:
         fields = row.fields()
         if fields is None:
             if self.walks:
-                self.walks[-1].damaged += 1
+                self._walk().damaged += 1
         elif role == ids.TYPES:
             self.types.take(fields)
         elif role == ids.STATICS:
@@ -228,9 +294,17 @@ class _Process:
         else:
             self._walk().take_rcws(fields)
 
+    def pause(self, walk: Walk) -> tuple[float, bool]:
+        """(ms, whether that is known)."""
+        walk.settle(self._moments)
+        begin = walk.suspended or walk.begun
+        end_ns = self._latest_ns if walk.restarted is None else walk.restarted.elapsed_ns
+        known = walk.suspended is not None and walk.restarted is not None
+        return (0.0 if begin is None else max(end_ns - begin.elapsed_ns, 0) / _MS), known
+
     def facts(self, walk: Walk) -> HeapFacts:
         """What is known of a dump beside its objects."""
-        paused = walk.suspended_ns is not None and walk.restarted_ns is not None
+        pause_ms, known = self.pause(walk)
         collected = None
         if walk.started_ns is not None:
             collected = _EPOCH + timedelta(microseconds=walk.started_ns // 1000)
@@ -241,7 +315,7 @@ class _Process:
             process=first or None,
             command_line=self._command_line,
             collected=collected,
-            pause_ms=(walk.restarted_ns - walk.suspended_ns) / _MS if paused else None,  # type: ignore[operator]
+            pause_ms=pause_ms if known else None,
             heap_bytes=walk.heap_bytes,
             creation_tool="dotnetdiag",
         )
@@ -288,6 +362,16 @@ class _Row:
             return None
         rows = np.arange(column.offsets[self._place], column.offsets[self._place + 1])
         return {name: child.take(rows) for name, child in column.child.fields.items()}
+
+    @property
+    def time(self) -> int:
+        """In ticks of the recording's clock."""
+        return int(self._window.headers.time[self._row])
+
+    def moment(self, value: int) -> Moment:
+        """When it was."""
+        thread = int(self._window.headers.thread[self._row])
+        return Moment(time=self.time, elapsed_ns=self.elapsed_ns, value=value, thread=thread)
 
     @property
     def elapsed_ns(self) -> int:

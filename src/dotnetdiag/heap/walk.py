@@ -14,10 +14,22 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.events import Column
 from dotnetdiag.heap import kernels
-from dotnetdiag.heap.bulk_events import DEPENDENT, EDGES, INDEXED, NODES, ROOTS, layout
+from dotnetdiag.heap.bulk_events import (
+    DEPENDENT,
+    EDGES,
+    GC_STOP,
+    HEAP_STATS,
+    INDEXED,
+    NODES,
+    RESTARTED,
+    ROOTS,
+    SUSPENDING,
+    layout,
+)
 from dotnetdiag.heap.facts import MOST_BYTES, Segment
 from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.kernels import NONE, AddressIndex, Interner, Window, take_targets
+from dotnetdiag.heap.moments import Moment, Moments
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -81,15 +93,23 @@ class Resolved:
 
 
 class Walk:
-    """One dump while it comes. ``number`` is that of the collection, None as long as its begin was not seen."""
+    """One dump while it comes. ``number`` is that of the collection, None as long as its begin was not seen; ``start``, ``first`` and ``end`` are
+    when the collection began, the first block came and the collection ended, in ticks of the recording's clock.
+    """
 
     def __init__(self, pointer_size: int) -> None:
         self.pointer_size = pointer_size
         self.number: int | None = None
-        self.stopped = False
+        self.start: int | None = None
+        self.first: int | None = None
+        self.end: int | None = None
+        self.begun: Moment | None = None
+        """The earliest that is known of it."""
+        self.thread: int | None = None
+        self.end_thread: int | None = None
         self.started_ns: int | None = None
-        self.suspended_ns: int | None = None
-        self.restarted_ns: int | None = None
+        self.suspended: Moment | None = None
+        self.restarted: Moment | None = None
         self.heap_bytes: int | None = None
         self.address, self.size, self.type_code = Growing(np.uint64), Growing(np.uint32), Growing(np.uint32)
         self.edge_start = Growing(np.uint32)
@@ -102,7 +122,7 @@ class Walk:
         self.statics: list[Root] = []
         self.ccws: list[Root] = []
         self.rcws: dict[int, int] = {}
-        self.segments: list[Segment] = []
+        self._ranges: list[tuple[int, Segment]] = []
         self.blocks = {number: _Blocks() for number in INDEXED}
         self.damaged = 0
         self.is_cut = False
@@ -123,6 +143,67 @@ class Walk:
             for column, each in columns:
                 if not (goes_on() and column.have_ready(each * first, each * last)):
                     return
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the end of the collection was seen."""
+        return self.end is not None
+
+    @property
+    def begin(self) -> int:
+        """From when on events are of this walk."""
+        return next((time for time in (self.start, self.first) if time is not None), 0)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more can come of it: events of one thread come in their order."""
+        return self.stopped and self.has_any and self.end_thread == self.thread
+
+    def begins(self, moment: Moment) -> None:
+        """Its first block, or one before that."""
+        if self.first is None or moment.time < self.first:
+            self.first, self.thread = moment.time, moment.thread
+            if self.start is None:
+                self.begun = moment
+
+    def starts(self, moment: Moment, utc_ns: int) -> None:
+        """The begin of its collection, which has the number that is the moment's value."""
+        self.number, self.start, self.started_ns, self.begun = moment.value, moment.time, utc_ns, moment
+        self.end = self.suspended = self.restarted = self.heap_bytes = None
+
+    def may_start(self, time: int) -> bool:
+        """Whether a collection that began then can be its own: the last one before its first block."""
+        if self.first is None:
+            return self.number is None
+        return time <= self.first and (self.start is None or self.start < time)
+
+    def settle(self, moments: Moments) -> None:
+        """Take what of the moments belongs to it."""
+        if self.start is None and self.first is None:
+            return
+        stopped = moments.first_after(GC_STOP, self.begin, self.number) if self.end is None else None
+        if stopped is not None:
+            self.end, self.end_thread = stopped.time, stopped.thread
+        suspended = None if self.start is None else moments.last_before(SUSPENDING, self.start)
+        if suspended is not None and (self.suspended is None or suspended.time > self.suspended.time):
+            self.suspended = suspended
+        after = self.begin if self.end is None else self.end
+        restarted = moments.first_after(RESTARTED, after)
+        if restarted is not None and (self.restarted is None or restarted.time < self.restarted.time):
+            self.restarted = restarted
+        if self.heap_bytes is None and self.end is not None and self.has_any:
+            stats = moments.first_after(HEAP_STATS, after)
+            self.heap_bytes = None if stats is None else stats.value
+
+    def take_range(self, time: int, segment: Segment) -> None:
+        """A range of addresses, which is of the heap as it was before the collection where it comes before the first object."""
+        if self.end is None or time <= self.end:
+            self._ranges.append((time, segment))
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Ranges of the heap as it was walked."""
+        return [one for time, one in self._ranges if self.first is not None and time >= self.first]
 
     @property
     def has_any(self) -> bool:

@@ -4,7 +4,8 @@ Rule 1: a short session before it has a runtime forget which types it has told o
 when the last session ends that asked for types, and such a session does no more (measured: 8.0.33, 9.0.22, 10.0.14); it takes 0.1 s.
 Rule 2: what comes is made a graph while it comes; no file is needed, and nothing waits. What that takes is loaded while the runtime walks.
 Rule 3: where something is missing, all is collected once more, and with a larger buffer where events were lost. A session that began while
-another one had a walk made was not told of the types that came before.
+another one had a walk made was not told of the types that came before. A runtime answers when it has walked (.NET 8 and
+later): what has not come soon after was lost, the walk's end too, and how much that is a runtime tells when it ends the session.
 Rule 4: a runtime that waits at its start is let run first. It may not yet be able to walk: when nothing comes soon, it is asked again.
 Rule 5: it ends when the walk has ended, when nothing has come of it for so long as is told, or with the target: never later.
 """
@@ -21,7 +22,15 @@ from typing import TYPE_CHECKING
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.client import Client
 from dotnetdiag.durations import seconds_of
-from dotnetdiag.errors import Cancelled, ConnectionEnded, DiagnosticsError, NotPossible, TimedOut, UnsupportedCommand
+from dotnetdiag.errors import (
+    Cancelled,
+    ConnectionEnded,
+    DiagnosticsError,
+    NotPossible,
+    TimedOut,
+    TransportError,
+    UnsupportedCommand,
+)
 from dotnetdiag.recipes.heap_starting import bounded, let_start, waiting_check
 from dotnetdiag.recipes.reading_ahead import QUIET_S, TICK_S, ReadingAhead
 from dotnetdiag.recipes.sampler import has_no_sampler
@@ -52,6 +61,10 @@ BUFFER_MB, LARGER_BUFFER_MB = 1024, 4095
 """The reference's; for those who have lost events."""
 SILENT_S = 5.0
 """A runtime that is not ready yet makes no collection when it is asked: no more than so long it is waited for."""
+QUIET_END_S = 2.0
+"""A runtime writes what it has every 0.1 s: what has not come of a walk that is over after so long will not."""
+ANSWERS_BEHIND = 8
+"""From this version on a runtime answers when it has walked, and then sends; .NET Core 3.1 answers first, and one whose threads wait may."""
 MOST_ATTEMPTS = 3
 PARTING_S = 10.0
 """What a target may take to end a session whose walk has ended, beside the time of what still comes."""
@@ -79,12 +92,14 @@ FORGETTING = 8
 class HeapObserver:
     """What a face wants to be told, in the thread that collects: ``waiting`` the address or the name that a runtime is waited for at;
     ``started`` the pid, when the program is about to stand still; ``progress`` objects, references, bytes and seconds, several times a
-    second; ``again`` what is missing, before all is collected once more.
+    second; ``paused`` for how many ms the program stood still for a walk, and whether that is known (else so long at least), also where nothing
+    comes of it; ``again`` what is missing, before all is collected once more.
     """
 
     waiting: Callable[[str], None] = lambda _: None
     started: Callable[[int | None], None] = lambda _: None
     progress: Callable[[int, int, int, float], None] = lambda *_: None
+    paused: Callable[[float, bool], None] = lambda *_: None
     again: Callable[[str], None] = lambda _: None
 
 
@@ -104,8 +119,8 @@ class HeapOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedHeap:
     """A heap, and how it was collected. ``size_bytes``: of what came; ``pause_ms``: how long the program stood still, None where that was
-    not told; ``attempts``: more than 1 where something was missing the first time, and ``all_pauses_ms`` what all of them came to, as far as
-    that was told.
+    not told; ``attempts``: more than 1 where something was missing the first time, and ``all_pauses_ms`` what all of them came to: at least,
+    unless ``are_pauses_known``.
     """
 
     heap: Heap
@@ -114,6 +129,7 @@ class CollectedHeap:
     duration_s: float
     attempts: int
     all_pauses_ms: float | None = None
+    are_pauses_known: bool = True
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -145,7 +161,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
         loading = _Loading(_likely_objects(pid))
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
-        pauses: list[float] = []
+        pauses: list[tuple[float, bool]] = []
         while True:
             walk = _Walk(client, options, timeout_s, observer, stop, loading, major=major, starts=starts)
             try:
@@ -153,12 +169,23 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             except TimedOut:
                 if not starts:
                     raise
-                observer.again("the runtime, which has just begun, told of no object yet")
-                starts, attempts = False, attempts + 1
+                heap, lost = None, 0
+            finally:
+                pauses += walk.pauses
+                for pause in walk.pauses:
+                    observer.paused(*pause)
+            if heap is None:
+                if lost and buffer_mb < LARGER_BUFFER_MB:
+                    observer.again(f"{lost:,} events were lost, and all objects with them")
+                    buffer_mb = LARGER_BUFFER_MB
+                elif starts:
+                    observer.again("the runtime, which has just begun, told of no object yet")
+                    starts = False
+                else:
+                    raise _nothing_came(lost, timeout_s)
+                attempts += 1
                 continue
-            if heap.facts.pause_ms is not None:
-                pauses.append(heap.facts.pause_ms)
-            if heap.completeness.complete or attempts == MOST_ATTEMPTS or not walk.ended_by_itself:
+            if heap.completeness.complete or attempts >= MOST_ATTEMPTS or not walk.ended_by_itself:
                 break
             if lost and buffer_mb >= LARGER_BUFFER_MB:
                 break  # once more would lose as much
@@ -180,9 +207,16 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             size_bytes=walk.size_bytes,
             duration_s=time.monotonic() - began,
             attempts=attempts,
-            all_pauses_ms=sum(pauses) if pauses else None,
+            all_pauses_ms=sum(ms for ms, _ in pauses) if pauses else None,
+            are_pauses_known=all(known for _, known in pauses),
             notes=tuple(walk.notes),
         )
+
+
+def _nothing_came(lost: int, timeout_s: float) -> DiagnosticsError:
+    if lost:
+        return TransportError(f"{lost:,} events were lost, and all objects with them: the buffer was too small")
+    return TimedOut("the runtime told of no object: it is busy, suspended, or has no heap to show", timeout_s=timeout_s)
 
 
 def _makers() -> tuple[type[HeapFold], type[WindowStream]]:
@@ -258,17 +292,17 @@ def _flush_types(client: Client) -> None:
         pass
 
 
-def _session(client: Client, buffer_mb: int, major: int | None) -> TraceSession:
-    """Where threads can wait for room (.NET 11), no event is lost; where stacks can be left out (.NET 9), they are."""
+def _session(client: Client, buffer_mb: int, major: int | None) -> tuple[TraceSession, bool]:
+    """(the session, whether threads wait for room). Where they can (.NET 11), no event is lost; where stacks can be left out (.NET 9), they are."""
     trace = partial(
         client.trace, PROVIDERS, buffer_mb=buffer_mb, rundown_keyword=RUNDOWN, rundown_fallback=WHOLE_RUNDOWN
     )
     if major is None or major >= CAN_BLOCK:
         with suppress(UnsupportedCommand):
-            return trace(buffering_mode=BLOCK, stackwalk=False)
+            return trace(buffering_mode=BLOCK, stackwalk=False), True
     with suppress(UnsupportedCommand):
-        return trace(stackwalk=False)
-    return trace()
+        return trace(stackwalk=False), False
+    return trace(), False
 
 
 class _Walk:
@@ -295,13 +329,14 @@ class _Walk:
         self._stream: WindowStream
         self._has_windows = False
         self.size_bytes = 0
-        self.ended_by_itself = False
+        self.ended_by_itself = self.has_asked = False
         self.notes: list[str] = []
+        self.pauses: tuple[tuple[float, bool], ...] = ()
 
-    def run(self, buffer_mb: int) -> tuple[Heap, int]:
-        """(the heap, how many events were lost)."""
+    def run(self, buffer_mb: int) -> tuple[Heap | None, int]:
+        """(the heap, None where no object came before the session ended; how many events were lost)."""
         with self._stop.waiting():
-            session = _session(self._client, buffer_mb, self._major)
+            session, self._waits_for_room = _session(self._client, buffer_mb, self._major)
         broken: DiagnosticsError | None = None
         reading: ReadingAhead | None = None
         try:
@@ -321,14 +356,20 @@ class _Walk:
                 reading.close()
             with suppress(DiagnosticsError):
                 session.close()
+            if self._has_windows:
+                self.pauses = self._fold.pauses()
         self._feed(self._stream.close())
+        if self._has_windows:
+            self.pauses = self._fold.pauses()
         lost = self._stream.losses.lost or 0
         del reading, self._stream  # 8 MB, which the graph needs now
         return self._result(broken), lost
 
-    def _result(self, broken: DiagnosticsError | None) -> Heap:
+    def _result(self, broken: DiagnosticsError | None) -> Heap | None:
         heaps = self._fold.result() if self._has_windows else ()
         if not heaps:
+            if broken is None and self.has_asked:
+                return None
             raise broken or ConnectionEnded("the target was gone before it told of any object")
         heap = next((one for one in heaps if one.completeness.complete), heaps[0])  # others may have walks made, too
         if broken is not None:
@@ -366,33 +407,28 @@ class _Walk:
             if now - told >= TICK_S:
                 told = now
                 self._observer.progress(*seen[:2], self.size_bytes, now - began)
-            if asked_at is None and self._fold.stopped:
+            if asked_at is None and (self._fold.stopped or now - came > self._quiet_s(seen)):
                 asked_at = came = time.monotonic()
+                self.has_asked = True
                 session.stop()
                 self._fold.prepare()  # the runtime takes 0.1 s until it ends the session
             elif asked_at is not None:
                 if data is not None:
                     came = now
                 if now - came > PARTING_S:
-                    self.notes.append("The target did not end the session; what had come is here.")
+                    if any(seen):
+                        self.notes.append("The target did not end the session; what had come is here.")
                     return
-            elif now - came > self._limit_s(seen):
-                self._give_up(seen, now - began)
-                return
 
     def _check(self) -> None:
         if self._stop.is_cancelled or self._stop.is_stopping:
             raise Cancelled
 
-    def _limit_s(self, seen: tuple[int, int, int]) -> float:
-        silent = not any(seen) and self._starts
-        return min(SILENT_S, self._timeout_s) if silent else self._timeout_s
-
-    def _give_up(self, seen: tuple[int, int, int], seconds: float) -> None:
-        """Nothing more comes. Raises, unless there is something."""
+    def _quiet_s(self, seen: tuple[int, int, int]) -> float:
+        """For how long nothing comes where something was lost, or the runtime was not ready."""
+        answers_first = self._waits_for_room or self._major is None or self._major < ANSWERS_BEHIND
         if any(seen):
-            self.notes.append(f"Nothing more of the heap came for {self._timeout_s:g} s; what had come is here.")
-            return
-        raise TimedOut(
-            "the runtime told of no object: it is busy, suspended, or has no heap to show", timeout_s=seconds
-        )
+            quiet_s = self._timeout_s if self._waits_for_room else SILENT_S if answers_first else QUIET_END_S
+        else:
+            quiet_s = self._timeout_s if answers_first and not self._starts else SILENT_S
+        return min(quiet_s, self._timeout_s)

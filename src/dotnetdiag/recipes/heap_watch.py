@@ -10,6 +10,7 @@ from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import Cancelled, DiagnosticsError, UsageError
 from dotnetdiag.heap.difference import NumbersByType, growing_table, numbers_by_type
+from dotnetdiag.heap.way_growth import BytesByWay, GrownWays
 from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_starting import waiting_check
 from dotnetdiag.recipes.stop import Stop
@@ -44,8 +45,8 @@ class HeapSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A type that only grows, and the way on which most of its objects are reached in the last heap. ``held_by``: the type of the suspect that is
-    nearest before it on that way.
+    """A type that only grows, and the way on which most of what has grown is reached in the last heap: since the second heap where there are
+    three, else since the first. ``held_by``: the type of the suspect that is nearest before it on that way.
     """
 
     row: dict[str, Any]
@@ -153,6 +154,8 @@ class _Seen:
     def __init__(self) -> None:
         self.samples: list[HeapSample] = []
         self._tables: list[NumbersByType] = []
+        self._ways: list[BytesByWay] = []
+        """Of the first heap and the second: the first session of a process leaves objects behind."""
         self._last: Heap | None = None
 
     def take(self, done: CollectedHeap, at_s: float) -> HeapSample:
@@ -160,6 +163,8 @@ class _Seen:
         if len(self._tables) >= MOST_TABLES:
             del self._tables[1:-1:2]
         self._tables.append(numbers_by_type(heap))
+        if len(self._ways) < 2:
+            self._ways.append(BytesByWay.of(heap))
         sample = HeapSample(
             at_s=round(at_s, 3),
             nodes=heap.nodes,
@@ -176,11 +181,16 @@ class _Seen:
         growing = growing_table(self._tables) if len(self._tables) > 1 else None
         rows = [] if growing is None else growing.to_pylist()
         rows.sort(key=lambda row: -int(row["retained_bytes_grown"]))
-        suspects = held_below([Suspect(row=row, path=self._path(row["type"])) for row in rows[:MOST_SUSPECTS]])
+        grown = None
+        if rows and self._last is not None:
+            grown = GrownWays(self._ways[0 if len(self.samples) < 3 else 1], self._last)
+        suspects = held_below([Suspect(row=row, path=self._path(row["type"], grown)) for row in rows[:MOST_SUSPECTS]])
         return WatchedHeaps(samples=tuple(self.samples), growing=growing, suspects=tuple(suspects), problem=problem)
 
-    def _path(self, name: str | None) -> tuple[str, ...]:
+    def _path(self, name: str | None, grown: GrownWays | None) -> tuple[str, ...]:
         assert self._last is not None
+        if name and grown is not None and (path := grown.path(name)) is not None:
+            return path
         ways = self._last.paths_to_root(name, 1).to_pylist() if name else []
         return tuple(ways[0]["path"]) if ways else ()
 
