@@ -168,6 +168,13 @@ def test_of_a_cut_file_is_said_what_is_not_known(file: Path, tmp_path: Path) -> 
     told = re.search(r"([0-9,]+)  GC Heap objects", said)
     assert told is not None
     assert 0 < int(told[1].replace(",", "")) < nodes
+    for words in (["paths", cut, "App.Node"], ["tree", cut], ["advice", cut]):
+        done = run(*words)
+        assert "is not known: what holds objects is missing." in done.stdout
+        assert "garbage" not in done.stdout
+        notes = json.loads(run(*words, "--json").stdout)
+        assert "garbage" not in str(notes)
+    assert run("diff", cut, file).exit_code == run("diff", file, cut, "--json").exit_code == 2
     assert run("diff", cut, file).stdout == (
         "What grew is not known: of one heap it is missing what holds the objects, and which objects there are.\n"
     )
