@@ -99,11 +99,7 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
     show(
         form,
         lambda: [one[:number] for one in ((made.types, made.dominators) if form in _SEVERAL else (made.types,))],
-        people=lambda: (
-            echo(NO_VERDICT)
-            if not is_known
-            else _show(made, 20 if number is None else number, above)
-        ),
+        people=lambda: echo(NO_VERDICT) if not is_known else _show(made, 20 if number is None else number, above),
         document=document,
     )
     sys.stdout.flush()

@@ -70,12 +70,14 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     if html is not None:
         from dotnetdiag.cli.questions import sources
         from dotnetdiag.recipes.heap_convert import write_heap
-        from dotnetdiag.recipes.outputs import check_outputs
+        from dotnetdiag.recipes.outputs import check_outputs, is_stdout
 
         check_outputs([html], force=force, sources=sources())
         whole = find()
         write_heap(whole, html, "html", force=force)
         echo(f"Wrote {html}", err=True)
+        if is_stdout(html):  # which has the page alone
+            return
         heap: Heap | TypeTotals = whole
     else:
         heap = find.totals() if by == "type" and form in (TABLE, "json") else find()
