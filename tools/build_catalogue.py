@@ -7,7 +7,7 @@ runtime's manifest has them. The output (``src/dotnetdiag/events/catalogue.json`
 object by provider name::
 
     {"guid": …, "keywords": {name: bits}, "opcodes": {number: name}, "tasks": {number: name},
-     "maps": {name: ["value"|"bits", {number: name}]},
+     "maps": {name: ["value"|"bits", {number: name}, {number: other name}]},
      "events": {id: [TraceEvent's name, manifest symbol without version, opcode, {version: [level, keywords, fields]}]}}
 
 ``fields`` is a text that ``dotnetdiag.events.layout.parse_fields`` reads. The same input gives the same bytes.
@@ -48,9 +48,13 @@ RUNTIME, RUNDOWN, STRESS, PRIVATE, MONO = (
     "Microsoft-DotNETRuntimeMonoProfiler",
 )
 
-# Values that runtimes write and the manifest does not name: as TraceEvent calls them.
-BEYOND = {
+# As TraceEvent calls them: values that the manifest does not name, or by another word, which is kept to be asked for.
+WORDS = {
     "GCReasonMap": {
+        "5": "OutOfSpaceSOH",
+        "6": "OutOfSpaceLOH",
+        "7": "InducedNotForced",
+        "8": "Internal",
         "10": "InducedCompacting",
         "11": "LowMemoryHost",
         "12": "PMFullGC",
@@ -326,11 +330,18 @@ def build(source: list[dict[str, Any]]) -> dict[str, Any]:
             "opcodes": provider["opcodes"],
             "tasks": provider["tasks"],
             "maps": {
-                key: [value["kind"], value["values"] | BEYOND.get(key, {})] for key, value in provider["maps"].items()
+                key: words_of(value["kind"], value["values"], WORDS.get(key, {}))
+                for key, value in provider["maps"].items()
             },
             "events": events,
         }
     return catalogue
+
+
+def words_of(kind: str, values: dict[str, str], words: dict[str, str]) -> list[Any]:
+    """A map, and what else of it is accepted."""
+    others = {number: word for number, word in values.items() if words.get(number, word) != word}
+    return [kind, values | words, *([others] if others else [])]
 
 
 def render(catalogue: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from tests.cli.test_commands import in_terminal
@@ -24,6 +25,9 @@ import dotnetdiag as dd
 from dotnetdiag.cli.gcdump import gcdump
 from dotnetdiag.errors import FormatError, GrammarError, InputError, OutputExists, UnknownName, UsageError
 from dotnetdiag.heap import Completeness, Heap, HeapFacts, write_gcdump
+from dotnetdiag.heap.facts import Interop
+from dotnetdiag.heap.gcdump_writer import modules_left_out
+from dotnetdiag.heap.interop import CCW, INTERFACE, RCW
 
 HOSTILE = ["A</script>\x1b[31m", "B\r\n\u202e", "=cmd()", "C\ud800<System.String>", "[brackets]"]
 
@@ -168,6 +172,13 @@ def test_of_a_cut_file_is_said_what_is_not_known(file: Path, tmp_path: Path) -> 
     told = re.search(r"([0-9,]+)  GC Heap objects", said)
     assert told is not None
     assert 0 < int(told[1].replace(",", "")) < nodes
+    for words in (["paths", cut, "App.Node"], ["tree", cut], ["advice", cut]):
+        done = run(*words)
+        assert "is not known: what holds objects is missing." in done.stdout
+        assert "garbage" not in done.stdout
+        notes = json.loads(run(*words, "--json").stdout)
+        assert "garbage" not in str(notes)
+    assert run("diff", cut, file).exit_code == run("diff", file, cut, "--json").exit_code == 2
     assert run("diff", cut, file).stdout == (
         "What grew is not known: of one heap it is missing what holds the objects, and which objects there are.\n"
     )
@@ -312,6 +323,20 @@ def test_every_format_is_written_at_once(file: Path) -> None:
         run("report", file, "--html", file.with_name("x.html"))
     with pytest.raises(UsageError, match="no format 'pdf'"):
         run("convert", file, "--format", "pdf")
+
+
+def test_modules_that_the_reference_cannot_read_are_said_to_be_left_out(tmp_path: Path) -> None:
+    rows = np.ones(1, RCW), np.zeros(0, CCW), np.zeros(0, INTERFACE)
+    interop = Interop(rcws=rows[0], ccws=rows[1], interfaces=rows[2], modules=((1, 2, 3, "a"), (4, 5, 6, "b")))
+    heap = replace(chain(3), facts=replace(chain(3).facts, interop=interop))
+    assert modules_left_out(heap) == 2
+    path = written(heap, tmp_path / "x.gcdump")
+    assert modules_left_out(dd.heap(path)) == 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("dotnetdiag.recipes.heap_files.open_heap", lambda *_: heap)
+        done = run("convert", path, "-o", tmp_path / "y.gcdump")
+        assert "2 modules of COM objects are left out" in done.stderr
+        assert "left out" not in run("convert", path, "--format", "graphml").stderr
 
 
 def test_a_gcdump_is_never_converted_onto_itself(file: Path) -> None:

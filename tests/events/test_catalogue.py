@@ -193,6 +193,20 @@ def test_values_of_a_field_have_the_names_of_its_map() -> None:
     assert catalogue.enumeration("No-Such-Provider", fields["Reason"]) is None
 
 
+def test_reasons_are_called_as_traceevent_does_and_found_by_the_words_of_the_manifest() -> None:
+    reasons = catalogue.enumeration(
+        RUNTIME, next(one for one in schema_of(RUNTIME, 1, 2).fields if one.name == "Reason")
+    )
+    assert reasons is not None
+    assert [reasons.text(value) for value in range(18)] == [
+        *("AllocSmall", "Induced", "LowMemory", "Empty", "AllocLarge", "OutOfSpaceSOH", "OutOfSpaceLOH", "InducedNotForced", "Internal"),
+        *("InducedLowMemory", "InducedCompacting", "LowMemoryHost", "PMFullGC", "LowMemoryHostBlocking", "BgcTuningSOH", "BgcTuningLOH"),
+        *("BgcStepping", "InducedAggressive"),
+    ]  # fmt: skip
+    words = ("InducedNotForced", "inducednoforce", "OutOfSpaceSmallObjectHeap", "OutOfSpaceLargeObjectHeap", "Stress")
+    assert [reasons.number(word) for word in words] == [7, 7, 5, 6, 8]
+
+
 def test_bits_have_names_that_are_put_together() -> None:
     bits = catalogue.ValueMap(name="M", bits=True, values={0: "None", 1: "A", 2: "B", 4: "C"})
     assert [bits.text(value) for value in (0, 1, 3, 6, 9, 8)] == ["None", "A", "A|B", "B|C", "A|0x8", "0x8"]

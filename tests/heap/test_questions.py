@@ -17,7 +17,7 @@ from tests.nettrace.recordings import data_of
 
 from dotnetdiag.errors import MissingDependency, UnknownName, UsageError
 from dotnetdiag.events.columns import Text
-from dotnetdiag.heap import Heap, kernels, read_gcdump
+from dotnetdiag.heap import Completeness, Heap, kernels, read_gcdump
 from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
 from dotnetdiag.heap.graph import Graph
 from dotnetdiag.heap.holders import DIAGNOSTICS
@@ -208,6 +208,10 @@ def test_paths_of_what_is_not_reached_are_none() -> None:
     table = heap.paths_to_root("Lost")
     assert len(table) == 0
     assert table.notes == ("1 of 1 objects are not reached from any root: garbage in this heap",)
+    heap = replace(heap, completeness=Completeness(problems=("3 events were lost",)))
+    assert heap.paths_to_root("Lost").notes == (
+        "1 of 1 objects are not reached from any root: garbage, or what held them is missing",
+    )
 
 
 def test_a_long_path_shows_its_ends() -> None:

@@ -367,6 +367,17 @@ def test_ctrl_c_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_standard_output_has_the_dump_alone(tmp_path: Path) -> None:
+    with heap_workload("10") as target:
+        words = [sys.executable, "-m", "dotnetdiag.cli.main", "gcdump", "collect", "-p", str(target.pid), "-o", "-"]
+        for more in ([], ["--json"]):
+            done = subprocess.run([*words, *more], capture_output=True, timeout=120, check=True)
+            path = tmp_path / "x.gcdump"
+            path.write_bytes(done.stdout)
+            assert dd.heap(path).completeness.complete
+            assert str(len(done.stdout)) in done.stderr.decode()
+
+
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")

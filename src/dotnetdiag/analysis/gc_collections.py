@@ -36,21 +36,6 @@ from dotnetdiag.trace.trace import Trace
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _PROMOTED = tuple(f"TotalPromotedSize{place}" for place in range(len(GENERATIONS)))
-_REASONS = {
-    5: "OutOfSpaceSOH",
-    6: "OutOfSpaceLOH",
-    7: "InducedNotForced",
-    8: "Internal",
-    10: "InducedCompacting",
-    11: "LowMemoryHost",
-    12: "PMFullGC",
-    13: "LowMemoryHostBlocking",
-    14: "BgcTuningSOH",
-    15: "BgcTuningLOH",
-    16: "BgcStepping",
-    17: "InducedAggressive",
-}
-"""As TraceEvent writes them, where the runtime's manifest has another word or none."""
 _INDUCED = (1, 7, 9, 10, 17)
 NO_EVENTS = "no collections: none took place, or the recording lacks their events (record with --profile gc-collect, or gc-verbose)"
 
@@ -241,17 +226,16 @@ def _columns(
     def joined(make: Callable[[ProcessCollections], Array]) -> Array:
         return np.concatenate([make(one) for one in processes]) if processes else np.zeros(0)
 
-    def named(field: str, own: Mapping[int, str]) -> Column:
+    def named(field: str) -> Column:
         numbers = joined(lambda one: one.starts[field]).astype(np.int64)
-        told = words[field] or str
-        return Coded.naming(Scalar(numbers, None, Kind.I8), lambda one: own.get(one) or told(one))
+        return Coded.naming(Scalar(numbers, None, Kind.I8), words[field] or str)
 
     columns: dict[str, Column] = {
         "pid": whole(joined(lambda one: one.starts.pid)),
         "number": whole(joined(lambda one: one.starts["Count"])),
         "generation": whole(joined(lambda one: one.starts["Depth"])),
-        "reason": named("Reason", _REASONS),
-        "type": named("Type", {}),
+        "reason": named("Reason"),
+        "type": named("Type"),
         "condemned": concat([Text.from_pylist([]), *(one.condemned for one in processes)]),
     }
     for name, make in _FIGURES.items():

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=FilePath(),
-    help="File to write: .gcdump; .nettrace, what the runtime sends; .heapsnapshot, .graphml, .sqlite, .html.  "
-    "[default: yyyyMMdd_HHmmss_PID.gcdump]",
+    help="File to write: .gcdump; .nettrace, what the runtime sends; .heapsnapshot, .graphml, .sqlite, .html; - is stdout. For .parquet, "
+    "which is three files, convert a .gcdump.  [default: yyyyMMdd_HHmmss_PID.gcdump]",
 )
 @timeout_option
 @click.option(
@@ -68,14 +68,15 @@ def collect(
     be_lean()
     from dotnetdiag.recipes.heap_collect import HeapOptions
     from dotnetdiag.recipes.heap_convert import new_path, write_collected
+    from dotnetdiag.recipes.outputs import is_stdout
 
     options = HeapOptions(target=target, timeout=timeout, buffer_mb=buffer_mb)
     with write_collected(options, output, force=force) as writing:
         done = collect_now(writing.options)
         say_pause(done)  # also where the file cannot be written
-        path = writing.finish(done, new_path(done.pid))
+        path, size = writing.finish(done, new_path(done.pid))
     say_problems(done.heap)
-    size = path.stat().st_size if path.is_file() else 0
+    to_stdout = is_stdout(path)  # which has the heap alone
     if verbose:
         echo(
             f"{done.size_bytes:,} bytes came in {done.duration_s:.2f} s, in {done.attempts} session{'s' if done.attempts > 1 else ''}.",
@@ -88,9 +89,9 @@ def collect(
             "attempts": done.attempts, "all_pauses_ms": done.all_pauses_ms, "are_pauses_known": done.are_pauses_known,
         }  # fmt: skip
         told = {"path": str(path), "size_bytes": size, "duration_s": done.duration_s, **walks}
-        json_text({**told, **summary(done.heap)})
+        json_text({**told, **summary(done.heap)}, err=to_stdout)
     else:
-        echo(f"Writing gcdump to '{path}'...")
-        write_raw(f"\tFinished writing {size} bytes.\n")
+        echo(f"Writing gcdump to '{path}'...", err=to_stdout)
+        write_raw(f"\tFinished writing {size} bytes.\n", err=to_stdout)
     if not done.heap.completeness.complete:
         raise click.exceptions.Exit(TRACING_ERROR)

@@ -43,12 +43,18 @@ def convert(
     dotnetdiag gcdump convert app.gcdump -o app.graphml
     """
     be_lean()
+    from dotnetdiag.heap.gcdump_writer import modules_left_out
     from dotnetdiag.recipes.heap_convert import convert_heap
     from dotnetdiag.recipes.outputs import is_stdout
 
     names = [word.strip() for text in formats for word in text.split(",") if word.strip()]
     heap, made = convert_heap(file, names, output, dump=dump, force=force)
     say_problems(heap)
+    if any(one.format == "gcdump" for one in made) and (left_out := modules_left_out(heap)):
+        echo(
+            f"{left_out:,} modules of COM objects are left out: dotnet-gcdump opens no .gcdump that has several.",
+            err=True,
+        )
     to_stdout = output is not None and is_stdout(output)
     if as_json:
         rows = [{"path": str(one.path), "format": one.format, "size_bytes": one.size_bytes} for one in made]

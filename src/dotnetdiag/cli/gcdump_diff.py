@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.heap_reports import Grown
 
 
+NO_VERDICT = "What grew is not known: of one heap it is missing what holds the objects, and which objects there are."
 _SEVERAL = ("html", "markdown", "sqlite")
 """Formats that take several tables."""
 
@@ -60,8 +61,8 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
     The first heap of a process leaves some 0.2 MB in it, which are in the second: what is said of them is no leak. Where that matters,
     take one heap that is not looked at before the one to compare with.
 
-    Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read, or --fail-above is given and a heap is
-    not complete, or a sample; 3 wrong arguments.
+    Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read, or what grew is not known, for of a heap
+    what holds the objects is missing, or --fail-above is given and a heap is not complete, or a sample; 3 wrong arguments.
 
     --json: one object, {before_bytes, after_bytes, grown_bytes, before_nodes, after_nodes, complete, problems, above, types, dominators}.
 
@@ -79,6 +80,7 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
         say_problems(heaps[-1])
     made = heaps[0].diff(heaps[1])
     above = grown(made, limit)
+    is_known = all(heap.has_roots for heap in heaps)
 
     def document() -> dict[str, Any]:
         return {
@@ -97,16 +99,16 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
     show(
         form,
         lambda: [one[:number] for one in ((made.types, made.dominators) if form in _SEVERAL else (made.types,))],
-        people=lambda: (
-            _no_verdict()
-            if not all(heap.has_roots for heap in heaps)
-            else _show(made, 20 if number is None else number, above)
-        ),
+        people=lambda: echo(NO_VERDICT) if not is_known else _show(made, 20 if number is None else number, above),
         document=document,
     )
+    sys.stdout.flush()
+    if not is_known:
+        if form != TABLE:
+            echo(NO_VERDICT, err=True)
+        raise click.exceptions.Exit(TRACING_ERROR)
     if limit is None:
         return
-    sys.stdout.flush()
     if above.names and form == TABLE:
         echo(f"{len(above.names)} above the limit", err=True)
     if not made.completeness.complete:
@@ -114,10 +116,6 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
         raise click.exceptions.Exit(TRACING_ERROR)
     if above.names:
         raise click.exceptions.Exit(WORSE)
-
-
-def _no_verdict() -> None:
-    echo("What grew is not known: of one heap it is missing what holds the objects, and which objects there are.")
 
 
 def _show(made: HeapDiff, number: int, above: Grown) -> None:

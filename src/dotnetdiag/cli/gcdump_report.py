@@ -70,12 +70,14 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     if html is not None:
         from dotnetdiag.cli.questions import sources
         from dotnetdiag.recipes.heap_convert import write_heap
-        from dotnetdiag.recipes.outputs import check_outputs
+        from dotnetdiag.recipes.outputs import check_outputs, is_stdout
 
         check_outputs([html], force=force, sources=sources())
         whole = find()
         write_heap(whole, html, "html", force=force)
         echo(f"Wrote {html}", err=True)
+        if is_stdout(html):  # which has the page alone
+            return
         heap: Heap | TypeTotals = whole
     else:
         heap = find.totals() if by == "type" and form in (TABLE, "json") else find()
@@ -124,7 +126,7 @@ def tree(find: Find, depth: int, minimum: str | None, form: str) -> None:
     least = None if minimum is None else (0 if minimum.strip() == "0" else size_bytes_of(minimum))
     heap = find()
     rows = heap.tree(depth, least)
-    show(form, lambda: rows, people=lambda: _show_tree(rows), document=lambda: rows)
+    show(form, lambda: rows, people=lambda: _show_tree(heap, rows), document=lambda: rows)
 
 
 MOST_INDENT = 30
@@ -135,7 +137,10 @@ def _indented(level: int, name: str) -> str:
     return f"{'  ' * level}{name}" if level <= MOST_INDENT else f"{'  ' * MOST_INDENT}{level}: {name}"
 
 
-def _show_tree(rows: Table) -> None:
+def _show_tree(heap: Heap, rows: Table) -> None:
+    if not heap.has_roots:
+        echo("Who keeps what alive is not known: what holds objects is missing.")
+        return
     cells = [
         (
             f"{row['retained_bytes']:,}",
@@ -173,7 +178,7 @@ def paths(find: Any, number: int, form: str, what: str) -> None:
     be_lean()
     heap = find()
     rows = heap.paths_to_root(what, number)
-    show(form, lambda: rows, people=lambda: _show_paths(rows, what), document=lambda: rows)
+    show(form, lambda: rows, people=lambda: _show_paths(heap, rows, what), document=lambda: rows)
 
 
 def _split_words(command: click.Command) -> None:
@@ -196,7 +201,10 @@ def _split_words(command: click.Command) -> None:
 _split_words(paths)
 
 
-def _show_paths(rows: Table, what: str) -> None:
+def _show_paths(heap: Heap, rows: Table, what: str) -> None:
+    if not heap.has_roots:
+        echo(f"Why objects of {what} are alive is not known: what holds objects is missing.")
+        return
     if not len(rows):
         echo(f"no object of {what} is reached from a root")
     for row in rows.to_pylist():
@@ -223,9 +231,13 @@ def advice(find: Find, form: str) -> None:
     dotnetdiag gcdump advice -p 1234 --json
     """
     be_lean()
-    rows = find().advice
+    heap = find()
+    rows = heap.advice
 
     def people() -> None:
+        if not heap.has_roots:
+            echo("What stands out is not known: what holds objects is missing.")
+            return
         for row in rows.to_pylist():
             echo(f"{row['kind']:10}  {row['advice']}")
         if not len(rows):

@@ -22,11 +22,12 @@ from dotnetdiag.events.names import Description
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueMap:
-    """Names of a field's values; ``bits`` when each bit has one."""
+    """Names of a field's values, as TraceEvent has them; ``bits`` when each bit has one. ``others``: what the manifest calls some of them."""
 
     name: str
     bits: bool
     values: Mapping[int, str]
+    others: Mapping[int, str] | None = None
 
     def text(self, value: int) -> str:
         """The name of a value, or the names of its bits with ``|``; what has none is a number."""
@@ -37,10 +38,10 @@ class ValueMap:
         return "|".join(words + ([hex(remainder)] if remainder else [])) or self.values.get(0, "0")
 
     def number(self, text: str) -> int | None:
-        """The value that a name stands for, or names of bits with ``|``, in any case, with the numbers that :meth:`text` gives where there is
-        no name; None for anything else.
+        """The value that a name stands for, the manifest's too, or names of bits with ``|``, in any case, with the numbers that :meth:`text` gives
+        where there is no name; None for anything else.
         """
-        known = {word.lower(): value for value, word in self.values.items()}
+        known = {word.lower(): value for names in (self.others or {}, self.values) for value, word in names.items()}
         parts = [word.strip() for word in (text.lower().split("|") if self.bits else [text.lower()])]
         found = {known.get(word, _whole(word)) for word in parts}
         return None if None in found else sum(value for value in found if value is not None)
@@ -93,9 +94,10 @@ def _provider(name: str) -> Provider:
         key: ValueMap(
             name=key,
             bits=kind == "bits",
-            values=MappingProxyType({int(number): word for number, word in values.items()}),
+            values=_words(values),
+            others=_words(*others),
         )
-        for key, (kind, values) in entry["maps"].items()
+        for key, (kind, values, *others) in entry["maps"].items()
     }
     return Provider(
         name=name,
@@ -106,6 +108,10 @@ def _provider(name: str) -> Provider:
         maps=MappingProxyType(maps),
         event_ids=tuple(sorted(int(number) for number in entry["events"])),
     )
+
+
+def _words(values: Mapping[str, str] = MappingProxyType({})) -> Mapping[int, str]:
+    return MappingProxyType({int(number): word for number, word in values.items()})
 
 
 def enumeration(provider_name: str, field: SchemaField | None) -> ValueMap | None:

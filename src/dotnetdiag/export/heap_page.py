@@ -72,7 +72,7 @@ def _facts(heap: Heap) -> list[str]:
     made += [f"stood still for {facts.pause_ms:,.1f} ms"] if facts.pause_ms is not None else []
     made += [facts.sample] if facts.sample is not None else []
     unreached = unreached_bytes(heap)
-    made += [f"{unreached:,} bytes are reached from no root"] if unreached else []
+    made += [f"{unreached:,} bytes are reached from no root: {heap.means_unreached}"] if unreached else []
     return made + [f"not complete: {problem}" for problem in heap.completeness.problems]
 
 

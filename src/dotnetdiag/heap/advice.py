@@ -93,9 +93,11 @@ def unreached_bytes(graph: Graph) -> int:
 def _unreached(graph: Graph) -> Iterator[_Advice]:
     size = unreached_bytes(graph)
     if size and size >= UNREACHED_SHARE * graph.bytes:
+        is_whole = graph.has_roots and graph.completeness.complete
+        means = "garbage, or roots that the dump lacks" if is_whole else graph.means_unreached
         yield _Advice(
             "unreached", "", graph.nodes - len(graph.breadth_first[0]), size,
-            f"{_share(size, graph)} of the bytes are reached from no root: garbage, or roots that the dump lacks",
+            f"{_share(size, graph)} of the bytes are reached from no root: {means}",
         )  # fmt: skip
 
 

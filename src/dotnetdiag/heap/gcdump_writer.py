@@ -18,6 +18,8 @@ from dotnetdiag.heap.type_names import LIMITS, UNDEFINED
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+MOST_MODULES = 1
+"""Of COM objects: the reference opens no file with more (gcdump.md §9), and all are left out then."""
 _CHUNK = 1 << 17
 _LARGEST = (1 << 31) - 1
 _EPOCH = datetime(1, 1, 1, tzinfo=UTC)
@@ -37,9 +39,15 @@ def write_gcdump(graph: Graph, file: Writable) -> None:
     What is missing of the heap (``completeness``) goes into the file's log, where :func:`read_gcdump` finds it again.
 
     UsageError for a heap that no such file can hold: records of 2 GiB and more, some 300 million objects. A size above 2^31 - 1 is written as
-    that; the sum of all sizes is not cut.
+    that; the sum of all sizes is not cut. Modules of COM objects are left out where there are several, with which the reference opens no file.
     """
     _Writer(graph, file.write).write()
+
+
+def modules_left_out(graph: Graph) -> int:
+    """How many modules of COM objects the file has no place for."""
+    interop = graph.facts.interop
+    return 0 if interop is None or len(interop.modules) <= MOST_MODULES else len(interop.modules)
 
 
 class _Writer:
@@ -160,11 +168,12 @@ class _Writer:
             return
         file.begin("InteropInfo", 0, 0)
         tables = (interop.rcws, interop.ccws, interop.interfaces)
-        for number in (total, *map(len, tables), len(interop.modules)):
+        modules = () if modules_left_out(self._graph) else interop.modules
+        for number in (total, *map(len, tables), len(modules)):
             file.number(number)
         for table in tables:
             file.raw(table.tobytes())
-        for base, size, stamp, path in interop.modules:
+        for base, size, stamp, path in modules:
             file.number(base, 8)
             file.number(size)
             file.number(stamp)

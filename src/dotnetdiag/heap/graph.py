@@ -70,6 +70,15 @@ class Graph:
         """Whether it is known what holds objects: of a file whose end is missing it may not be, and then nothing is known of what they keep alive."""
         return self.nodes < 2 or len(self.references(self.root)) > 0
 
+    @property
+    def means_unreached(self) -> str:
+        """What it means that an object is reached from no root."""
+        if not self.has_roots:
+            return "what holds objects is missing, and which are alive is not known"
+        if not self.completeness.complete:
+            return "garbage, or what held them is missing"
+        return "garbage in this heap"
+
     @cached_property
     def bytes(self) -> int:
         """Of all objects together."""

@@ -122,17 +122,17 @@ def path_table(graph: Graph, what: str | int, limit: int) -> Table:
         },
         title="ways from the roots",
         units={"bytes": "bytes"},
-        notes=_notes(names, len(wanted), len(wanted) - len(found.reached)),
+        notes=_notes(graph, names, len(wanted), len(wanted) - len(found.reached)),
     )
 
 
-def _notes(names: list[str], wanted: int, unreached: int) -> tuple[str, ...]:
+def _notes(graph: Graph, names: list[str], wanted: int, unreached: int) -> tuple[str, ...]:
     notes = []
     if names:
         more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
         notes.append(f"taken for it: {', '.join(names[:MOST_NAMES])}{more}")
     if unreached:
-        notes.append(f"{unreached:,} of {wanted:,} objects are not reached from any root: garbage in this heap")
+        notes.append(f"{unreached:,} of {wanted:,} objects are not reached from any root: {graph.means_unreached}")
     return tuple(notes)
 
 

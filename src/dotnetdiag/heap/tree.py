@@ -138,7 +138,8 @@ def _notes(graph: Graph, least: int) -> tuple[str, ...]:
     reached = len(graph.breadth_first[0])
     if reached < graph.nodes:
         left = graph.bytes - int(graph.retained[graph.root])
-        notes.append(f"{graph.nodes - reached:,} objects of {left:,} bytes are not reached from any root")
+        unknown = "" if graph.has_roots and graph.completeness.complete else f": {graph.means_unreached}"
+        notes.append(f"{graph.nodes - reached:,} objects of {left:,} bytes are not reached from any root{unknown}")
     return tuple(notes)
 
 

@@ -56,13 +56,13 @@ class Writing:
         self._raw.truncate()
         return self._raw.write
 
-    def finish(self, done: CollectedHeap, path: Path) -> Path:
-        """Write the heap, to ``path`` where no file was named. Returns where it is."""
+    def finish(self, done: CollectedHeap, path: Path) -> tuple[Path, int]:
+        """Write the heap, to ``path`` where no file was named. Returns where it is, and how many bytes it has."""
         path = self._path or path
         if self._raw is None:
             chosen = HEAP_FORMATS["gcdump"] if is_stream(path) or not path.suffix else heap_format_of(path.name)
-            write_heap(done.heap, path, chosen.name, force=self._force)
-        return path
+            return path, write_heap(done.heap, path, chosen.name, force=self._force)
+        return path, self._raw.tell()
 
 
 @contextmanager
@@ -87,8 +87,8 @@ def write_collected(options: HeapOptions, path: Path | None, *, force: bool) -> 
         yield Writing(options, path, file, force=force)
 
 
-def write_heap(heap: Heap, path: Path, format: str, *, force: bool = False) -> None:
-    """Write a heap in one format, to one file."""
+def write_heap(heap: Heap, path: Path, format: str, *, force: bool = False) -> int:
+    """Write a heap in one format, to one file. Returns how many bytes it has."""
     with replacing(path, force=force) as file:
         if format == "gcdump" and not is_stream(path):
             from dotnetdiag.heap.gcdump_writer import write_gcdump
@@ -98,6 +98,7 @@ def write_heap(heap: Heap, path: Path, format: str, *, force: bool = False) -> N
                 write_gcdump(heap, behind)
         else:
             heap_format(format).write(heap, file)
+        return file.tell()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
