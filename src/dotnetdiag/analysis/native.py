@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 NO_SAMPLER = "NativeAOT has no sample profiler, which takes the stacks"
 NO_COMPILER = "NativeAOT compiles nothing at run time"
-NEVER = frozenset({NO_SAMPLER, NO_COMPILER})
+NO_LOADER = "NativeAOT tells nothing of its start: it loads no assemblies and compiles nothing at run time"
+NEVER = frozenset({NO_SAMPLER, NO_COMPILER, NO_LOADER})
 """Why there is nothing that could be recorded."""
 
 
