@@ -14,7 +14,7 @@ from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as room
 from dotnetdiag.analysis import spilled
-from dotnetdiag.analysis.exceptions import NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
+from dotnetdiag.analysis.exceptions import NO_CATCHES, NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.stacked import NO_STACKS
@@ -56,6 +56,18 @@ def test_where_no_throw_has_a_stack_it_is_said() -> None:
     made = exceptions(traced(replace(one, stack=())))
     assert (made.count, made.by_method.values("method")) == (1, [None])
     assert NO_STACKS in made.notes
+
+
+def test_what_became_of_exceptions_is_not_known_where_no_catch_is_told() -> None:
+    payload = z16("Lost") + z16("") + bytes(8) + bytes(4) + bytes(2) + bytes(2)
+    one = Seen(ms=1, thread=1, stack=("Throw", "Main"), provider=RUNTIME, number=80, payload=payload, version=1)
+    made = exceptions(traced(one))
+    assert NO_CATCHES in made.notes
+    assert (made.totals.caught, made.totals.catch_ms, made.totals.max_catch_ms) == (None, None, None)
+    (row,) = made.by_type.to_pylist()
+    assert (row["count"], row["caught"], row["catch_ms"], row["max_catch_ms"]) == (1, None, None, None)
+    tables = (made.by_message, made.by_method)
+    assert [table.values("catch_ms") for table in tables] == [[None], [None]]
 
 
 def of(number: int, method: str = "") -> Seen:
@@ -165,7 +177,7 @@ def test_a_result_may_be_asked_for_again_when_more_has_come_and_the_first_stays(
         answers.append(asked.result())
     expected = [[None, None], [None, "Ex!Prog.Inner()"], ["Ex!Prog.Main()", "Ex!Prog.Inner()"]]
     assert [made.thrown.values("caught_by") for made in answers] == expected
-    assert [made.totals.caught for made in answers] == [0, 1, 2]
+    assert [made.totals.caught for made in answers] == [None, 1, 2]
     assert [len(made.profile) for made in answers] == [2, 2, 2]
     assert asked.result().to_json() == answers[-1].to_json()
 

@@ -306,6 +306,16 @@ def test_the_framework_is_what_comes_with_dotnet_and_the_system(module: str, com
 
 
 @pytest.mark.parametrize(
+    ("type_name", "comes_with_it"),
+    [("System.GC", True), ("Microsoft.Extensions.Hosting.Host", True), ("Systematic.GC", False), ("Program", False)],
+)
+def test_a_module_without_a_name_is_told_by_its_namespaces(type_name: str, comes_with_it: bool) -> None:
+    """As in a recording that breaks off: methods are named when they are compiled, modules at its end."""
+    frame = Frame(kind=FrameKind.METHOD, type_name=type_name, method="Collect")
+    assert filters.is_framework(frame) == comes_with_it
+
+
+@pytest.mark.parametrize(
     ("frame", "module", "namespace"),
     [
         (Frame(kind=FrameKind.METHOD, module="app", type_name="A.B.C", method="M"), "app", "A.B"),

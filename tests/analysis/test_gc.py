@@ -11,9 +11,8 @@ from tests.analysis.traces import PROCESS, Seen, allocation_tick, traced
 from tests.nettrace.recordings import data_of
 from tests.trace.made import RUNTIME
 
-from dotnetdiag.analysis.gc_collections import NO_NAMES, GcFold, GcReport, gc
+from dotnetdiag.analysis.gc_collections import NO_CALLERS, NO_NAMES, GcFold, GcReport, gc
 from dotnetdiag.analysis.gc_events import GENERATIONS, PRIVATE
-from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -147,7 +146,7 @@ def test_what_was_allocated_is_told_by_second_where_both_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stack", "notes"), [(("Ask.Now", "Main"), ()), ((0x7FE7_0000,), (NO_NAMES,)), ((), (NO_STACKS,))]
+    ("stack", "notes"), [(("Ask.Now", "Main"), ()), ((0x7FE7_0000,), (NO_NAMES,)), ((), (NO_CALLERS,))]
 )
 def test_it_is_said_why_who_asked_for_collections_is_not_told(
     stack: tuple[str | int, ...], notes: tuple[str, ...]

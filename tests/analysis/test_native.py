@@ -10,7 +10,8 @@ from tests.analysis.traces import managed, traced
 
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.jit import NO_EVENTS, JitFold, jit
-from dotnetdiag.analysis.native import NO_COMPILER, is_of_native
+from dotnetdiag.analysis.native import NO_COMPILER, NO_LOADER, is_of_native
+from dotnetdiag.analysis.startup import NO_START, StartupFold, startup
 from dotnetdiag.trace.trace import Trace
 
 
@@ -34,3 +35,10 @@ def test_it_compiles_nothing_whatever_is_recorded() -> None:
     assert jit(trace).notes == (NO_EVENTS,)
     (made,) = fold(trace, JitFold(is_native=lambda: True))
     assert made.notes == made.methods.notes == (NO_COMPILER,)
+
+
+def test_it_tells_nothing_of_its_start_wherever_a_recording_begins() -> None:
+    trace = traced(managed(0, 1))
+    assert startup(trace).notes == (NO_START,)
+    (made,) = fold(trace, StartupFold(is_native=lambda: True))
+    assert made.notes == made.phases.notes == (NO_LOADER,)

@@ -285,3 +285,17 @@ def test_columns_give_way_one_after_the_other_until_the_last_has_its_room(monkey
         assert "".join(found) == left
         assert [len(row) for row in cells] == [len(left)]
     assert "".join(render._narrowed("abcn", rows, "abc", ("a", "n"), 30)[0]) == "bc"
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "expected"),
+    [
+        (1, ("thread",), "1 thread"),
+        (0, ("thread",), "0 threads"),
+        (2345, ("thread",), "2,345 threads"),
+        (1, ("assembly", "assemblies"), "1 assembly"),
+        (2, ("assembly", "assemblies"), "2 assemblies"),
+    ],
+)
+def test_what_is_counted_is_one_or_several(count: int, words: tuple[str, ...], expected: str) -> None:
+    assert render.counted(count, *words) == expected

@@ -23,6 +23,8 @@ from dotnetdiag.analysis.request_kinds import PROVIDERS
 from dotnetdiag.analysis.requests import NO_EVENTS
 from dotnetdiag.cli.shown import KINDS
 from dotnetdiag.cli.shown_jit import show as show_jit
+from dotnetdiag.cli.shown_loader import show as show_loader
+from dotnetdiag.cli.shown_tasks import show as show_tasks
 from dotnetdiag.cli.trace_live_report import show
 from dotnetdiag.recipes.live_report import KINDS as LIVE_KINDS
 from dotnetdiag.table import Table
@@ -142,6 +144,19 @@ def test_calls_that_are_not_inlined_and_not_shown_are_counted(capsys: pytest.Cap
     for number, last in ((2, "1 more"), (3, "    1  size    C")):
         show_jit(made, number)
         assert capsys.readouterr().out.splitlines()[-1] == last
+
+
+def test_one_of_something_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    totals = SimpleNamespace(assemblies=1, binds=1, bind_ms=1.0, failed=0, types=1, type_ms=2.0)
+    binds = Table({"success": [], "duration_ms": []})
+    made: Any = SimpleNamespace(notes=(), totals=totals, binds=binds, types=Table({"total_ms": []}))
+    show_loader(made, 1)
+    said = "1 assembly loaded; 1 bind in 1.000 ms, 0 failed; 1 load of a type in 2.000 ms"
+    assert capsys.readouterr().out.splitlines() == [said]
+    totals = SimpleNamespace(count=1, chains=1, deepest=1, blocking=1, unfinished=0, awaits_ms={})
+    made = SimpleNamespace(notes=(), totals=totals, by_method=Table({"count": []}), chains=Table({"chain": []}))
+    show_tasks(made, 1)
+    assert capsys.readouterr().out.splitlines()[0] == "1 await in 1 chain, at most 1 deep, 1 blocks its thread"
 
 
 def test_collections_have_totals(file: Path) -> None:

@@ -50,7 +50,7 @@ def everything(trace: Trace) -> Everything:
         "loader": LoaderFold(),
         "threads": ThreadsFold(),
         "logs": LogsFold(),
-        "startup": StartupFold(seconds=seconds),
+        "startup": StartupFold(seconds=seconds, is_native=native_of(trace)),
         "topN": CpuFold(),
     }
     made = dict(zip(folds, fold(trace, *folds.values()), strict=True))

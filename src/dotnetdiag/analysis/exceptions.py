@@ -75,16 +75,16 @@ _METHOD = re.compile(r"^.*?\[(?P<module>[^\]]*)\] (?P<type>.*)::(?P<method>.*)$"
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionTotals:
-    """Of all. ``again``: thrown again, ``nested``: thrown while another was handled. ``catch_ms``: from throws to catches. ``per_second``: of the
-    recording.
+    """Of all. ``again``: thrown again, ``nested``: thrown while another was handled. ``catch_ms``: from throws to catches; None, as ``caught``, where
+    no catch is told. ``per_second``: of the recording.
     """
 
     count: int
-    caught: int
+    caught: int | None
     again: int
     nested: int
-    catch_ms: float
-    max_catch_ms: float
+    catch_ms: float | None
+    max_catch_ms: float | None
     per_second: float | None
 
 
@@ -264,6 +264,7 @@ class _Answer:
         for first, rows in self._rows.slices():
             found.add(first, rows, self._stacks.method[self._stacks.of(rows["kind"], rows["time"])])
         notes = self._notes(found)
+        self._tells_catches = NO_CATCHES not in notes
         return ExceptionReport(
             thrown=answer_sliced("exceptions", _COLUMNS, self._count, self._columns, notes, self._losses),
             by_type=self._by_type(found, notes),
@@ -274,11 +275,11 @@ class _Answer:
             stacks=partial(self._stacks.profile, "Exceptions", "exceptions"),
             totals=ExceptionTotals(
                 count=self._count,
-                caught=len(found.ended),
+                caught=len(found.ended) if self._tells_catches else None,
                 again=found.again,
                 nested=found.nested,
-                catch_ms=found.ended.total,
-                max_catch_ms=found.ended.most,
+                catch_ms=found.ended.total if self._tells_catches else None,
+                max_catch_ms=found.ended.most if self._tells_catches else None,
                 per_second=self._count / self._seconds if self._seconds and self._count else None,
             ),
             thread_names=self._stacks.thread_names(),
@@ -331,9 +332,9 @@ class _Answer:
                 **{name: whole(values) for name, values in told.items()},
                 "first_ms": Scalar(found.first_ms[type_], None, Kind.F8),
                 "last_ms": Scalar(found.last_ms[type_], None, Kind.F8),
-                "caught": whole(found.caught_of[type_]),
-                "catch_ms": Scalar(groups.total[order], None, Kind.F8),
-                "max_catch_ms": Scalar(found.longest_of[type_], None, Kind.F8),
+                "caught": whole(found.caught_of[type_], self._known(type_)),
+                "catch_ms": number(groups.total[order], self._known(order)),
+                "max_catch_ms": number(found.longest_of[type_], self._known(type_)),
             },
             notes,
         )
@@ -346,10 +347,14 @@ class _Answer:
             {
                 **{name: self._named(name, which - (name not in _FROM_0)) for name, which in both.items()},
                 "count": whole(groups.count[order]),
-                "catch_ms": Scalar(groups.total[order], None, Kind.F8),
+                "catch_ms": number(groups.total[order], self._known(order)),
             },
             notes,
         )
+
+    def _known(self, rows: Array) -> Array:
+        """Whether it is told of rows what became of them."""
+        return np.full(len(rows), self._tells_catches)
 
     def _by_second(self, found: _Sums, notes: Sequence[str]) -> Table:
         second, count = found.by_second.keys(), found.by_second.count

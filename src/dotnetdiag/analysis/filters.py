@@ -214,8 +214,8 @@ def is_of_framework(module: str) -> bool:
 
 
 def is_framework(frame: Frame) -> bool:
-    """Whether a frame's module comes with .NET or the system."""
-    return frame.kind is not FrameKind.PSEUDO and is_of_framework(frame.module)
+    """Whether a frame's module comes with .NET or the system; where no event names the module, as in a recording that breaks off, its namespace."""
+    return frame.kind is not FrameKind.PSEUDO and is_of_framework(frame.module or frame.namespace)
 
 
 def _without(profile: P, mask: Array) -> P:

@@ -24,7 +24,6 @@ from dotnetdiag.analysis.method_words import is_named
 from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text, concat
 from dotnetdiag.events.layout import Kind
@@ -46,6 +45,11 @@ CUT = (
 NO_NAMES = (
     "who asked for the induced collections has no name: the recording has no names of methods, as with --profile gc-collect "
     "(record with --profile gc-verbose)"
+)
+
+NO_CALLERS = (
+    "who asked for the induced collections is not told: their events have no call stacks, as in recordings of NativeAOT and with --no-stacks, "
+    "nor have those of collections that a session of its own asks for"
 )
 
 
@@ -152,7 +156,7 @@ class GcFold:
             return ()
         if self._losses.told.damage is not None:
             return (CUT,)
-        return (NO_NAMES,) if rows_with(induced_by, bool).any() else (NO_STACKS,)
+        return (NO_NAMES,) if rows_with(induced_by, bool).any() else (NO_CALLERS,)
 
     def _induced(self, processes: Sequence[ProcessCollections]) -> tuple[Column, StackProfile]:
         """Who asked for each collection, of those that a program asks for: the collection begins next."""

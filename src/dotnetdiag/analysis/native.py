@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 NO_SAMPLER = "NativeAOT has no sample profiler, which takes the stacks"
 NO_COMPILER = "NativeAOT compiles nothing at run time"
+NO_LOADER = "NativeAOT tells nothing of its start: it loads no assemblies and compiles nothing at run time"
 NO_STATES = "the sampler of .NET 9 does not tell which threads ran and which waited"
-NEVER = frozenset({NO_SAMPLER, NO_COMPILER, NO_STATES})
+NEVER = frozenset({NO_SAMPLER, NO_COMPILER, NO_LOADER, NO_STATES})
 """Why there is nothing that could be recorded."""
 UNTOLD_VERSION = "9."
 """The sampler of .NET 9 says of nearly all threads that they are in native code, whatever they do."""

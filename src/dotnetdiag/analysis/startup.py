@@ -8,7 +8,7 @@ do that at once, so that the parts need not come to the whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath, PureWindowsPath
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.loader import LoaderFold
+from dotnetdiag.analysis.native import NO_LOADER, native_of
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -82,20 +83,24 @@ class StartupReport(Report):
 
 def startup(trace: Trace, first_s: float | None = None) -> StartupReport:
     """What the first seconds of a recording went into (None: :data:`FIRST_S`). Raises UsageError for a time that is none."""
-    (made,) = fold(trace, StartupFold(first_s=first_s, seconds=seconds_of(trace)))
+    (made,) = fold(trace, StartupFold(first_s=first_s, seconds=seconds_of(trace), is_native=native_of(trace)))
     return made
 
 
 class StartupFold:
-    """What :func:`startup` asks, window by window. ``seconds``: how long was recorded, which bounds what is looked at."""
+    """What :func:`startup` asks, window by window. ``seconds``: how long was recorded, which bounds what is looked at; ``is_native``: whether it is
+    of NativeAOT, asked in the end.
+    """
 
     needs_activities = False
 
-    def __init__(self, *, first_s: float | None = None, seconds: Seconds = None) -> None:
+    def __init__(
+        self, *, first_s: float | None = None, seconds: Seconds = None, is_native: Callable[[], bool] = lambda: False
+    ) -> None:
         first_s = FIRST_S if first_s is None else first_s
         if not first_s > 0 or first_s == np.inf:
             raise UsageError(f"the first {first_s} s: give a time above 0")
-        self._first_s, self._seconds = first_s, seconds
+        self._first_s, self._seconds, self._is_native = first_s, seconds, is_native
         texts = Texts()
         self._texts = texts
         self._started = KeptEvents(having(STARTED))
@@ -153,7 +158,7 @@ class StartupFold:
         profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile
         has_start = marks[0] > 0 or bool(len(self._started.all()))
         is_told = program is not None and has_start
-        notes = () if is_told else (NO_START,)
+        notes = () if is_told else (NO_LOADER,) if self._is_native() else (NO_START,)
         if is_told and others:
             notes = (
                 f"this is process {pid}, the first that started; the others in the recording ({len(others)}) are left out",

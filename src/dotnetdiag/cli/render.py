@@ -38,9 +38,9 @@ def echo(text: object = "", *, err: bool = False) -> None:
     write_raw(f"{clean(str(text))}\n", err=err)
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 thread``, ``2 threads``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, several: str = "") -> str:
+    """``1 thread``, ``2 threads``; ``1 assembly``, ``2 assemblies`` with what ``several`` are called."""
+    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
 
 
 def write_raw(text: str, *, err: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import echo
+from dotnetdiag.cli.render import counted, echo
 from dotnetdiag.cli.shown_rows import figures
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def show(made: AllocationReport, number: int) -> None:
         return
     error = "" if totals.error_bytes is None else f" ± {totals.error_bytes / 1e6:,.3f}"
     rate = "" if totals.bytes_per_second is None else f", {totals.bytes_per_second / 1e6:,.1f} MB a second"
-    objects = "" if totals.objects is None else f", about {totals.objects:,} objects"
+    objects = "" if totals.objects is None else f", about {counted(totals.objects, 'object')}"
     echo(f"{totals.bytes / 1e6:,.3f}{error} MB allocated{rate}{objects}; of {totals.count:,} {totals.source}")
     echo(f"large objects {totals.large_bytes / 1e6:,.3f} MB, pinned ones {totals.pinned_bytes / 1e6:,.3f} MB")
     for note in made.notes:

@@ -36,8 +36,8 @@ def show(made: ExceptionReport, number: int) -> None:
     rows = [
         (
             f"{row['count']:,}",
-            f"{row['caught']:,}",
-            f"{row['catch_ms']:,.3f}",
+            "" if row["caught"] is None else f"{row['caught']:,}",
+            "" if row["catch_ms"] is None else f"{row['catch_ms']:,.3f}",
             f"{row['threads']:,}",
             f"{row['first_ms']:,.3f}",
             f"{row['last_ms']:,.3f}",

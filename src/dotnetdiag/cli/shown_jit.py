@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import counted, echo, table
 from dotnetdiag.table.largest import largest
 from dotnetdiag.tui.widths import shortened_method
 
@@ -23,7 +23,7 @@ def show(made: JitReport, number: int) -> None:
     if not totals.count:
         return
     echo(
-        f"{totals.count:,} methods compiled in {totals.compile_ms:,.3f} ms; threads waited for {totals.foreground:,} of "
+        f"{counted(totals.count, 'method')} compiled in {totals.compile_ms:,.3f} ms; threads waited for {totals.foreground:,} of "
         f"them, {totals.foreground_ms:,.3f} ms"
     )
     tiers = ", ".join(f"{count:,} {name}" for name, count in totals.by_tier.items())
@@ -53,7 +53,7 @@ def show(made: JitReport, number: int) -> None:
         table(columns, cells, right=columns[:4], shorten=shortened_method, drop=("IL", "code", "start ms"), room=40)
     if totals.inlining is not None and number:
         echo()
-        echo(f"{totals.inlining.inlined:,} calls inlined, {totals.inlining.failed:,} not:")
+        echo(f"{counted(totals.inlining.inlined, 'call')} inlined, {totals.inlining.failed:,} not:")
         reasons = [(f"{row['count']:,}", row["reason"], row["callee"]) for row in made.inlining[:number].to_pylist()]
         table(("count", "reason", "method"), reasons, right=("count",), shorten=shortened_method)
         if len(made.inlining) > number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import counted, echo, table
 from dotnetdiag.table.largest import largest
 from dotnetdiag.tui.widths import cut, shortened
 
@@ -25,11 +25,11 @@ def show(made: LoaderReport, number: int) -> None:
     totals = made.totals
     if not (totals.assemblies or totals.binds or totals.types):
         return
-    parts = [f"{totals.assemblies:,} assemblies loaded"]
+    parts = [f"{counted(totals.assemblies, 'assembly', 'assemblies')} loaded"]
     if totals.bind_ms is not None:
-        parts.append(f"{totals.binds:,} binds in {totals.bind_ms:,.3f} ms, {totals.failed:,} failed")
+        parts.append(f"{counted(totals.binds, 'bind')} in {totals.bind_ms:,.3f} ms, {totals.failed:,} failed")
     if totals.type_ms is not None:
-        parts.append(f"{totals.types:,} loads of types in {totals.type_ms:,.3f} ms")
+        parts.append(f"{counted(totals.types, 'load of a type', 'loads of types')} in {totals.type_ms:,.3f} ms")
     echo("; ".join(parts))
     places = [place for place, success in enumerate(made.binds.values("success")) if success == 0]
     failed = [made.binds.row(place) for place in places[:number]]

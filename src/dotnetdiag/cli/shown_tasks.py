@@ -23,7 +23,7 @@ def show(made: TaskReport, number: int) -> None:
     if not totals.count:
         return
     more = [
-        *([f"{totals.blocking:,} block their threads"] if totals.blocking else []),
+        *([counted(totals.blocking, "blocks its thread", "block their threads")] if totals.blocking else []),
         *([f"{totals.unfinished:,} without an end"] if totals.unfinished else []),
     ]
     echo(

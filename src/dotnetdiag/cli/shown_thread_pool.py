@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import counted, echo, table
 from dotnetdiag.cli.shown_rows import figures
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ def show(made: ThreadPoolReport, number: int) -> None:
     if totals.count:
         unfinished = f", the begin of {totals.unfinished:,} is not told" if totals.unfinished else ""
         parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.queue_ms.items())
-        echo(f"{totals.count:,} pieces of work{unfinished}; ms in the queue: {parts or 'not known'}")
+        echo(f"{counted(totals.count, 'piece', 'pieces')} of work{unfinished}; ms in the queue: {parts or 'not known'}")
         if totals.starved_ms:
             echo(f"starved: for {totals.starved_ms:,.3f} ms some work had waited for more than 100 ms")
     if totals.max_threads is not None:
         reasons = ", ".join(f"{count:,} {name}" for name, count in totals.reasons.items())
         changes = f"; changes of their number: {reasons}" if reasons else ""
-        echo(f"at most {totals.max_threads:,} threads{changes}")
+        echo(f"at most {counted(totals.max_threads, 'thread')}{changes}")
     if not number:
         return
     starved = [

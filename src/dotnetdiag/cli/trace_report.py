@@ -19,7 +19,7 @@ from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.questions import check_files, deliver, report_options
-from dotnetdiag.cli.render import echo, is_terminal, table
+from dotnetdiag.cli.render import counted, echo, is_terminal, table
 from dotnetdiag.cli.times import seconds_between, time_options
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.tui.widths import cells, cut, shortened_method
@@ -337,7 +337,7 @@ def _show(made: Report, verbose: bool) -> None:
     echo(f"Top {len(made.rows)} {what} ({order}) of {_amount(made.total)} {made.unit} in {made.trace}")
     if made.states:
         parts = ", ".join(f"{_amount(weight)} {made.unit} {state}" for state, weight in made.states.items())
-        echo(f"{made.samples:,} samples of {made.threads:,} threads: {parts}")
+        echo(f"{counted(made.samples, 'sample')} of {counted(made.threads, 'thread')}: {parts}")
     echo()
     if made.rows:
         cells = [
