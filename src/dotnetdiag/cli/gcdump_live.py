@@ -188,6 +188,10 @@ class Pauses:
         """Of one walk."""
         self._told.append((pause_ms, is_known))
 
+    def forget(self) -> None:
+        """They were told."""
+        self._told.clear()
+
     def say(self) -> None:
         """All of them."""
         if self._told:
