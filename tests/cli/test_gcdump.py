@@ -192,6 +192,28 @@ def test_what_files_of_heaps_are_is_said_of_others(data: bytes, tmp_path: Path) 
         run("report", path)
 
 
+def test_a_diff_says_which_file_is_meant(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "short.gcdump").write_bytes(file.read_bytes()[:150])
+    for pair in ((file, tmp_path / "short.gcdump"), (tmp_path / "short.gcdump", file)):
+        with pytest.raises(FormatError, match=r"^short\.gcdump"):
+            run("diff", *pair)
+    part = replace(chain(3), completeness=Completeness(problems=("3 events were lost",)))
+    done = run("diff", file, written(part, tmp_path / "part.gcdump"))
+    assert done.stderr == "The heap of part.gcdump is not complete: 3 events were lost.\n"
+
+
+@pytest.mark.parametrize(("form", "is_said"), [("csv", True), ("jsonl", True), ("json", False), ("markdown", False)])
+def test_a_form_of_one_table_says_that_the_other_is_left_out(file: Path, form: str, is_said: bool) -> None:
+    assert ("dominators" in run("diff", file, file, "--format", form).stderr) == is_said
+
+
+def test_paths_without_a_type_say_so(file: Path) -> None:
+    with pytest.raises(UsageError, match="give a TYPE or an ADDRESS behind the file"):
+        run("paths", file)
+    with pytest.raises(UsageError, match="Give a FILE, or a process"):
+        run("paths", "App.Node")
+
+
 def test_a_limit_that_is_none_is_told_with_a_share(file: Path) -> None:
     with pytest.raises(GrammarError, match="5%"):
         run("diff", file, file, "--fail-above", "five")
@@ -296,7 +318,14 @@ def test_each_dump_of_a_recording_is_there(tmp_path: Path) -> None:
     first = run("report", path, "--json")
     assert "has 2 dumps; this is the first" in first.stderr
     assert json.loads(run("report", path, "--dump", 1, "--json").stdout) == json.loads(first.stdout)
-    assert json.loads(run("report", path, "--dump", 2, "--json").stdout)["bytes"] == 16
+    second = json.loads(run("report", path, "--dump", 2, "--json").stdout)
+    assert (second["bytes"], second["dump"], second["dumps"]) == (16, 2, 2)
+    grown = run("diff", path, path, "--after-dump", 2, "--json")
+    assert json.loads(grown.stdout)["grown_bytes"] == 16 - json.loads(first.stdout)["bytes"]
+    assert grown.stderr == "two.nettrace has 2 dumps; this is the first, --before-dump tells which.\n"
+    assert json.loads(run("diff", path, path, "--before-dump", 2, "--after-dump", 2, "--json").stdout)["types"] == []
+    with pytest.raises(UsageError, match="there is no dump 3: the file has 2"):
+        run("diff", path, path, "--after-dump", 3)
     assert dd.heap(path, dump=2).bytes == 16
     run("convert", path, "--dump", 2, "-o", tmp_path / "second.gcdump")
     assert dd.heap(tmp_path / "second.gcdump").bytes == 16

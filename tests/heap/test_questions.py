@@ -369,6 +369,17 @@ def test_an_event_with_many_handlers_is_named() -> None:
     assert (subject, count) == (f"{handler} of Publisher", 150)
 
 
+def test_an_event_of_a_static_variable_is_that_variables() -> None:
+    """The runtime keeps static variables in an array of its own too: the root alone dominates what they refer to."""
+    handler, variable = "System.EventHandler", "[static var System.EventHandler.Changed]"
+    types = [ROOTS, "[other roots]", "Object[]", STATICS, variable, handler, ARRAY, *[handler] * 150]
+    edges = [(0, 1), (1, 2), (2, 5), (0, 3), (3, 4), (4, 5), (5, 6), *((6, 7 + number) for number in range(150))]
+    heap = heap_from(types, edges, sizes=[0, 0, 64, 0, 0, *[64] * 152])
+    assert heap.dominators[5] == heap.root
+    ((subject, count, _),) = advice(heap, "event")
+    assert (subject, count) == (f"{handler} of {variable}", 150)
+
+
 def test_many_timers_are_named() -> None:
     timer = "System.Threading.TimerQueueTimer"
     heap = heap_from([ROOTS, *[timer] * 200], [(0, 1 + number) for number in range(200)], sizes=[0, *[96] * 200])

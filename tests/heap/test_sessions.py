@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from tests.heap.help import heap_of, heaps_of, oracle_types, types_of
 from tests.heap.sessions import A, B, C, Session, usual
+from tests.heap.test_gcdump import written
 from tests.nettrace.recordings import data_of
 
-from dotnetdiag.heap import Heap, HeapFold, Segment, kernels
+from dotnetdiag.heap import Heap, HeapFold, Segment, kernels, read_gcdump
 from dotnetdiag.heap.bulk_events import EDGES, NODES, layout
 from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.kernels import AddressIndex, Interner
@@ -163,6 +164,28 @@ def test_roots_hang_where_the_reference_hangs_them() -> None:
         "thread static",
     ]
     assert heap.roots.values("root_id")[8] == A  # the key of a dependent handle
+
+
+def test_paths_name_the_keys_of_dependent_handles() -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "App.Key"), (2, "App.Value"), (3, "App.Part"), (4, "App.Other")])
+    values, parts = [A + 0x400, A + 0x420, A + 0x440], [A + 0x500, A + 0x520, A + 0x540]
+    session.roots([(A, 2, 0, 9), (values[2], 2, 0, 9)])
+    session.dependent([(A, values[0]), (B, values[1]), (C, values[2]), (0x7777, values[2])])
+    kinds = {A: 1, B: 1, C: 4, **dict.fromkeys(values, 2), **dict.fromkeys(parts, 3)}
+    session.nodes([(address, 24, kind, int(address in values)) for address, kind in kinds.items()])
+    session.edges(parts)
+    session.stop()
+    heap = heap_of(session.data())
+    over = ["[.NET Roots]", "[other roots]", "[Dependent Handles]", "[key App.Key]", "App.Value"]
+    (dependent, handle, other) = heap.paths_to_root("App.Value").to_pylist()
+    assert (dependent["count"], dependent["path"]) == (2, over)
+    assert (handle["count"], handle["path"][2:]) == (1, ["[strong Handles]", "App.Value"])
+    assert (other["is_shortest"], other["path"][2:]) == (False, ["[Dependent Handles]", "[key App.Other]", "App.Value"])
+    assert heap.paths_to_root("App.Part", 1).values("path") == [[*over, "App.Part"]]
+    from_file = read_gcdump(written(heap))  # which tells no keys
+    assert "[key App.Key]" not in str(from_file.paths_to_root("App.Value").to_pylist())
 
 
 def test_com_objects_are_nodes_of_their_own() -> None:

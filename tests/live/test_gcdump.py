@@ -309,13 +309,28 @@ def test_a_process_that_dies_meanwhile_is_no_hang(tmp_path: Path) -> None:
     path = tmp_path / "x.gcdump"
     path.write_bytes(b"before")
     with heap_workload("10", 2_000_000) as target:
-        with pytest.raises(dd.DiagnosticsError):
+        with pytest.raises(dd.DiagnosticsError, match=r"^(the process ended|process [0-9]+ has ended)"):
             collect_heap(
                 HeapOptions(target=Target(pid=target.pid)),
                 HeapObserver(started=lambda _: target.process.kill()),
             )
         assert cli("collect", "-p", target.pid, "-o", path, "--force").returncode != 0
     assert path.read_bytes() == b"before"
+
+
+def test_a_process_that_dies_in_the_middle_is_said_to_have_ended() -> None:
+    """And not that another session was told of its types, which come last."""
+    with heap_workload("10", 2_000_000) as target:
+
+        def kill(objects: int, *_: object) -> None:
+            if objects:
+                target.process.kill()
+
+        done = collect_heap(HeapOptions(target=Target(pid=target.pid)), HeapObserver(progress=kill))
+    if done.heap.completeness.complete:
+        pytest.skip("this machine was too fast")
+    assert done.attempts == 1
+    assert done.notes == ("The process ended before all of its heap was told.",)
 
 
 def test_a_stopped_process_is_given_up() -> None:

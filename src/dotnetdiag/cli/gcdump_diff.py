@@ -51,12 +51,26 @@ def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     callback=_limit,
     help="Exit with 1 when the heap or a type grew by more: 5% (of all bytes before), or 10MB.",
 )
+@click.option(
+    "--before-dump", type=click.IntRange(min=1), help="Which of the dumps of a recording BEFORE is.  [default: 1]"
+)
+@click.option(
+    "--after-dump", type=click.IntRange(min=1), help="Which of the dumps of a recording AFTER is.  [default: 1]"
+)
 @format_option
-def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -> None:
+def diff(
+    before: Path,
+    after: Path,
+    number: int | None,
+    limit: Any,
+    before_dump: int | None,
+    after_dump: int | None,
+    form: str,
+) -> None:
     """Compare heap AFTER with heap BEFORE: types that grew, and what keeps more alive than before.
 
     Types are the same whose names are, and the names of their modules' files, in whichever folder. With --fail-above both heaps have to be
-    complete: what is missing of one may be what grew.
+    complete: what is missing of one may be what grew. Two dumps of one recording: give it twice, and --after-dump.
 
     The first heap of a process leaves some 0.2 MB in it, which are in the second: what is said of them is no leak. Where that matters,
     take one heap that is not looked at before the one to compare with.
@@ -69,15 +83,19 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
     \b
     dotnetdiag gcdump diff before.gcdump after.gcdump
     dotnetdiag gcdump diff before.gcdump after.gcdump --fail-above 5%
+    dotnetdiag gcdump diff app.nettrace app.nettrace --after-dump 2
     """
     be_lean()
     from dotnetdiag.recipes.heap_files import open_heap
     from dotnetdiag.recipes.heap_reports import grown
 
     heaps = []
-    for path in (before, after):
-        heaps.append(open_heap(path))
-        say_problems(heaps[-1])
+    for path, which, dump in ((before, "before", before_dump), (after, "after", after_dump)):
+        heap = open_heap(path, dump)
+        heaps.append(heap)
+        say_problems(heap, path.name)
+        if heap.facts.dumps > 1 and dump is None:
+            echo(f"{path.name} has {heap.facts.dumps} dumps; this is the first, --{which}-dump tells which.", err=True)
     made = heaps[0].diff(heaps[1])
     above = grown(made, limit)
     is_known = all(heap.has_roots for heap in heaps)
@@ -103,6 +121,8 @@ def diff(before: Path, after: Path, number: int | None, limit: Any, form: str) -
         document=document,
     )
     sys.stdout.flush()
+    if form not in (TABLE, "json", *_SEVERAL):
+        echo("note: these are the types; what keeps more alive (dominators) is in --json and the other forms", err=True)
     if not is_known:
         if form != TABLE:
             echo(NO_VERDICT, err=True)

@@ -112,15 +112,12 @@ def _find(file: Path | None, target: Target | None, timeout: float | str | None,
         say_pause(done)
         heap = done.heap
     else:
-        from dotnetdiag.recipes.heap_files import read_heaps
+        from dotnetdiag.recipes.heap_files import open_heap
 
         assert file is not None
-        heaps = read_heaps(file)
-        if dump is not None and dump > len(heaps):
-            raise UsageError(f"there is no dump {dump}: the file has {len(heaps)}")
-        heap = heaps[(dump or 1) - 1]
-        if len(heaps) > 1 and dump is None:
-            echo(f"The recording has {len(heaps)} dumps; this is the first, --dump tells which.", err=True)
+        heap = open_heap(file, dump)
+        if heap.facts.dumps > 1 and dump is None:
+            echo(f"The recording has {heap.facts.dumps} dumps; this is the first, --dump tells which.", err=True)
     return heap
 
 
@@ -190,6 +187,10 @@ class Pauses:
     def add(self, pause_ms: float, is_known: bool) -> None:
         """Of one walk."""
         self._told.append((pause_ms, is_known))
+
+    def forget(self) -> None:
+        """They were told."""
+        self._told.clear()
 
     def say(self) -> None:
         """All of them."""

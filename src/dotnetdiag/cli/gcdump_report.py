@@ -57,8 +57,9 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     FILE is a .gcdump or a recording of a heap session; with -p the heap of a process is collected. Bytes are of all objects of a type
     together; retained bytes are what would be free without them.
 
-    --json: one object, {nodes, edges, bytes, objects, complete, problems, sample, pid, process, collected, pause_ms, types: [{type, module,
-    count, bytes, retained_bytes}]}. nodes are objects, what holds the roots, and what was referred to and not told of.
+    --json: one object, {nodes, edges, bytes, objects, complete, problems, sample, pid, process, collected, pause_ms, dump, dumps, types:
+    [{type, module, count, bytes, retained_bytes}]}. dump is which of the dumps of a recording it is. nodes are objects, what holds the
+    roots, and what was referred to and not told of.
 
     \b
     dotnetdiag gcdump report app.gcdump
@@ -192,6 +193,10 @@ def _split_words(command: click.Command) -> None:
         context = click.get_current_context()
         file = RecordingPath().convert(words[0], None, context) if len(words) == 2 else None
         if file is None and not any(others.get(name) for name in ("pid", "name", "wait_for", "port", "router")):
+            from dotnetdiag.recipes.heap_files import looks_like_file
+
+            if looks_like_file(words[0]):
+                raise UsageError(f"give a TYPE or an ADDRESS behind the file {words[0]}")
             raise UsageError(NO_SOURCE)
         return inner(file=file, what=words[-1], **others)
 

@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.gcdump_live import PAUSE, Progress, pause_text, timeout_option
+from dotnetdiag.cli.gcdump_live import PAUSE, Pauses, Progress, pause_text, timeout_option
 from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import say_waiting, target_options
@@ -51,10 +51,11 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
     from dotnetdiag.recipes.heap_collect import HeapObserver
     from dotnetdiag.recipes.heap_watch import HeapWatchObserver, check_every, watch_heaps
 
-    progress = Progress()
+    progress, pauses = Progress(), Pauses()
 
     def sample(one: HeapSample, done: CollectedHeap) -> None:
         progress.clear()
+        pauses.forget()
         pause = f", {pause_text(done)}" if pause_text(done) else ""
         line = f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes ({one.grown_bytes:+,})  {one.objects:>11,} objects{pause}"
         echo(line, err=form != TABLE)
@@ -64,14 +65,19 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
 
     observer = HeapWatchObserver(
         sample=sample,
-        collecting=HeapObserver(waiting=say_waiting(target), progress=progress.show, again=progress.again),
+        collecting=HeapObserver(
+            waiting=say_waiting(target), progress=progress.show, paused=pauses.add, again=progress.again
+        ),
     )
     check_every(every)
     echo(f"The process stands still for each heap, {PAUSE}; Ctrl-C ends.", err=True)
     stop = Stop()
     with ends_nicely(stop, Observer(), enter=False):
-        seen = watch_heaps(target, every=every, count=count, timeout=timeout, observer=observer, stop=stop)
-    progress.clear()
+        try:
+            seen = watch_heaps(target, every=every, count=count, timeout=timeout, observer=observer, stop=stop)
+        finally:
+            progress.clear()
+            pauses.say()
     show(
         form,
         lambda: seen.growing if seen.growing is not None else no_growing_types(),

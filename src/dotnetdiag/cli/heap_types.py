@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 SHOWN = 30
 
 
-def say_problems(heap: Heap | TypeTotals) -> None:
-    """What is missing of a heap."""
+def say_problems(heap: Heap | TypeTotals, name: str = "") -> None:
+    """What is missing of a heap, which is that of a name where it is one of several."""
+    of = f" of {name}" if name else ""
     for problem in heap.completeness.problems:
-        echo(f"The heap is not complete: {problem}.", err=True)
+        echo(f"The heap{of} is not complete: {problem}.", err=True)
     if heap.facts.sample is not None:
-        echo(f"Not all objects are in it: {heap.facts.sample}.", err=True)
+        echo(f"Not all objects are in {name or 'it'}: {heap.facts.sample}.", err=True)
 
 
 def show_types(heap: Heap | TypeTotals, rows: list[dict[str, Any]], by: str, number: int) -> None:

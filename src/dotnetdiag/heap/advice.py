@@ -15,7 +15,7 @@ from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.heap.holders import DIAGNOSTICS, STATIC
-from dotnetdiag.heap.kernels import retained_by_type, sums
+from dotnetdiag.heap.kernels import NONE, retained_by_type, sums
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:
@@ -122,6 +122,14 @@ def _statics(graph: Graph) -> Iterator[_Advice]:
         )  # fmt: skip
 
 
+def _holders(graph: Graph, nodes: Array) -> Array:
+    """What each is held by: its dominator, and where that is the root, what it is reached over from there: a static variable first."""
+    above = graph.dominators[nodes].astype(np.int64)
+    parent = graph.breadth_first[1][nodes]
+    known = np.where(parent == NONE, -1, parent.astype(np.int64))
+    return np.where(above == graph.root, known, above)
+
+
 def _element_pointers(names: list[str], there: Array) -> list[int]:
     """Types of arrays whose elements are objects: elements of such types are there, and those of no known value type."""
     known = {name: number for number, name in enumerate(names)}
@@ -146,7 +154,7 @@ def _collections(graph: Graph) -> Iterator[_Advice]:
     empty = np.maximum(places - filled, 0)
     mostly = np.flatnonzero(2 * empty > places)
     rows, empty, filled = rows[mostly], empty[mostly], filled[mostly]
-    holder = graph.dominators[rows].astype(np.int64)
+    holder = _holders(graph, rows)
     holder = np.where(holder >= 0, graph.node_type[np.maximum(holder, 0)], 0).astype(np.int64)
     keys, which = np.unique(holder << 32 | graph.node_type[rows].astype(np.int64), return_inverse=True)
     wasted = np.bincount(which, empty * pointer, len(keys)).astype(np.int64)
@@ -178,7 +186,7 @@ def _events(graph: Graph) -> Iterator[_Advice]:
             if is_long[child] and np.isin(graph.node_type[graph.references(child)], kinds).all():
                 found.append((node, int(counts[child])))
     for node, count in sorted(found, key=lambda one: -one[1])[:MOST_EVENTS]:
-        above = int(graph.dominators[node])
+        above = int(_holders(graph, np.array([node]))[0])
         holder = names[int(graph.node_type[above])] if above >= 0 else ""
         size = int(graph.retained[node])
         kind = names[int(graph.node_type[node])]

@@ -64,6 +64,7 @@ class HeapFacts:
     ``collected`` is UTC; a ``.gcdump`` has no time zone, and PerfView writes local time. ``pause_ms`` is how long the program stood still for
     the dump. ``heap_bytes`` is the size of all generations by the collector's own account, free space included. ``count_multiplier`` and
     ``size_multiplier`` are 1 unless PerfView has taken a sample, and ``multipliers`` those by type.
+    ``dump`` is which of the ``dumps`` of a recording it is, from 1.
     ``has_sizes_in_names``: types are written as ``System.Byte[] (Bytes > 1M)``, as the reference has them.
     """
 
@@ -86,6 +87,8 @@ class HeapFacts:
     segments_bytes: int = 0
     interop: Interop | None = field(default=None, compare=False)
     has_javascript: bool = False
+    dump: int = 1
+    dumps: int = 1
     has_sizes_in_names: bool = True
 
     @property

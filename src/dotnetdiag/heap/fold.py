@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema, ListOf, Struct, Text
 from dotnetdiag.heap import bulk_events as ids
@@ -123,7 +124,8 @@ class HeapFold:
                 walk = process.walks.pop(0)
                 if walk.has_any:
                     made.append(build(walk, process.types, process.modules, process.facts(walk), problems))
-        return tuple(made)
+        facts = [replace(heap.facts, dump=number, dumps=len(made)) for number, heap in enumerate(made, 1)]
+        return tuple(replace(heap, facts=own) for heap, own in zip(made, facts, strict=True))
 
 
 class _Process:

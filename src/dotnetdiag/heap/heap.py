@@ -92,7 +92,8 @@ class Heap(Graph):
         is reached, most objects first. Then other ways, on which an object may be counted again.
 
         ``what`` is an address (``0x7f…`` or a number), or a type: a name; else the last part of names (``Session`` of ``MyApp.Session``); else
-        what is in names, in any case. What holds roots is meant by what begins with ``[`` alone. ``notes`` tell what was taken for a part.
+        what is in names, in any case. What holds roots is meant by what begins with ``[`` alone. ``notes`` tell what was taken for a part. Behind
+        ``[Dependent Handles]`` the types of their keys are a step, ``[key App.Key]``, where the runtime told of them: a ``.gcdump`` does not.
 
         UnknownName where there is no such type or object, UsageError for what is neither a text nor a number.
         """

@@ -17,7 +17,9 @@ from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import ListOf, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.heap.dependent_keys import DependentKeys
 from dotnetdiag.heap.graph import row_count
+from dotnetdiag.heap.holders import DEPENDENT
 from dotnetdiag.heap.kernels import NONE, Ways, mark_below, sums
 from dotnetdiag.table import Table
 
@@ -149,6 +151,7 @@ class _Search:
         self._through = self._is_wanted.copy()
         mark_below(order, self._parent, self._through)
         self.reached: Array = wanted[self._ways.of_node[wanted] != NONE]
+        self._keys = DependentKeys(graph)
 
     def rows(self, limit: int) -> list[_Row]:
         """The first ways, those of most objects first, and others while there are fewer than the limit."""
@@ -157,6 +160,8 @@ class _Search:
         steps = self._ways.steps[way].astype(np.int64)
         chosen = np.lexsort((steps, -count))[:limit].tolist()
         texts = [self._texts(int(self._ways.before[one]), [int(self._ways.type[one])]) for one in way[chosen].tolist()]
+        for row, text in zip(chosen, texts, strict=True):
+            self._keys.put_into(text, lambda row=row: self._below_dependent(self.reached[which == row]))  # type: ignore[misc] # of this turn
         made = [
             _Row(int(count[row]), int(size[row]), int(steps[row]), True, text)
             for row, text in zip(chosen, texts, strict=True)
@@ -197,13 +202,27 @@ class _Search:
         count, size = sums(which, graph.node_size[nodes], len(found))
         before = (found >> 32) - 1
         steps = np.where(before >= 0, ways.steps[np.maximum(before, 0)].astype(np.int64) + 1, 0)
-        return [
-            _Row(
-                int(count[row]), int(size[row]), int(steps[row]), False,
-                self._texts(int(before[row]), [int(found[row] & 0xFFFFFFFF)]),
-            )
-            for row in np.lexsort((steps, -count))[: 2 * limit].tolist()
-        ]  # fmt: skip
+        made = []
+        for row in np.lexsort((steps, -count))[: 2 * limit].tolist():
+            text = self._texts(int(before[row]), [int(found[row] & 0xFFFFFFFF)])
+            if text[-2:-1] == [DEPENDENT]:
+                self._keys.put_into(text, lambda row=row: nodes[which == row])  # type: ignore[misc] # of this turn
+            made.append(_Row(int(count[row]), int(size[row]), int(steps[row]), False, text))
+        return made
+
+    def _below_dependent(self, nodes: Array) -> Array:
+        """The objects of dependent handles over which some nodes are reached, as far as they are not far from them."""
+        kinds = [number for number, name in enumerate(self._names) if name == DEPENDENT]
+        at, found = nodes[:_MOST_REFERENCES].astype(np.int64), []
+        for _ in range(_MOST_CLIMB):
+            at = np.unique(at[at >= 0])
+            above = self._above(at)
+            is_below = np.isin(self._graph.node_type[np.maximum(above, 0)], kinds) & (above >= 0)
+            found.append(at[is_below])
+            at = above[~is_below]
+            if not len(at):
+                break
+        return np.concatenate([np.zeros(0, np.int64), *found])
 
     def _chains(self, nodes: Array) -> Array:
         """The nodes over which each is reached, the nearest first, -1 behind the last one: without the root, and what is wanted itself."""

@@ -131,7 +131,8 @@ class PseudoNodes:
 def root_table(walk: Walk, ccws: Sequence[Root], nodes_of: Sequence[Array]) -> Table:
     """A row for each root that the runtime told of; ``nodes_of`` has the nodes of plain roots, dependent handles, statics and COM wrappers.
 
-    ``root_id`` is as told: the method of one on the stack, the address of a handle or of a static variable, the key of a dependent handle.
+    ``root_id`` is as told: of one on the stack the id of the method, whose name is not told, the address of a handle or of a static variable, the
+    key of a dependent handle.
     """
     told, dependent, static, ccw = nodes_of
     by_kind = np.full(256, KINDS.index("other"), np.int64)

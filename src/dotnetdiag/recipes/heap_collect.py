@@ -36,6 +36,7 @@ from dotnetdiag.recipes.reading_ahead import QUIET_S, TICK_S, ReadingAhead
 from dotnetdiag.recipes.sampler import has_no_sampler
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import Target, connected
+from dotnetdiag.transport.processes import is_running
 from dotnetdiag.transport.waiting import Outcome, result_of, start_thread
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ NAMELESS_WHY = (
     "Types have no name that another session was told of: a runtime tells of each once, as long as any session asks for types (keyword "
     "0x8000). End the other session, and collect again."
 )
+ENDED = "the process ended before all of its heap was told"
+ENDING_S = 0.5
+"""What a process takes to be gone whose sockets are closed."""
 NATIVE = (
     "its runtime makes no collection for a session, and tells of no object; a core dump has them, for a native debugger"
 )
@@ -158,7 +162,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             major = _major_version(client)
             if major is None or major < FORGETTING:
                 _flush_types(client)
-        loading = _Loading(_likely_objects(pid))
+        loading, life = _Loading(_likely_objects(pid)), _Life(pid)
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
         pauses: list[tuple[float, bool]] = []
@@ -170,6 +174,10 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
                 if not starts:
                     raise
                 heap, lost = None, 0
+            except TransportError as error:
+                if life.has_ended():
+                    raise ConnectionEnded(ENDED) from error
+                raise
             finally:
                 pauses += walk.pauses
                 for pause in walk.pauses:
@@ -199,7 +207,9 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             attempts += 1
             del heap
             _flush_types(client)
-        if any(problem.endswith(NAMELESS) for problem in heap.completeness.problems):
+        if not walk.ended_by_itself and life.has_ended():
+            walk.notes.append(f"T{ENDED[1:]}.")
+        elif any(problem.endswith(NAMELESS) for problem in heap.completeness.problems):
             walk.notes.append(NAMELESS_WHY)
         return CollectedHeap(
             heap=heap,
@@ -211,6 +221,22 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             are_pauses_known=all(known for _, known in pauses),
             notes=tuple(walk.notes),
         )
+
+
+class _Life:
+    """Of a process of this machine: who is elsewhere may have a number that nobody has here."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._pid = pid if pid is not None and is_running(pid) else None
+
+    def has_ended(self) -> bool:
+        """Whether it was there, and is no more."""
+        until = time.monotonic() + ENDING_S
+        while self._pid is not None and is_running(self._pid):
+            if time.monotonic() > until:
+                return False
+            time.sleep(ENDING_S / 20)
+        return self._pid is not None
 
 
 def _nothing_came(lost: int, timeout_s: float) -> DiagnosticsError:

@@ -42,7 +42,10 @@ def open_file(path: PathText, *, threads: int | None = None, must_be_heap: bool 
     if is_gcdump(buffer):
         from dotnetdiag.heap.gcdump_reader import read_gcdump
 
-        return read_gcdump(buffer)
+        try:
+            return read_gcdump(buffer)
+        except FormatError as error:
+            raise FormatError(error.problem, offset=error.offset, where=os.path.basename(path)) from error
     if must_be_heap:
         from dotnetdiag.nettrace.framing import begins_as_recording
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def summary(heap: Heap | TypeTotals) -> dict[str, Any]:
     """``nodes edges bytes complete``, what is missing, and what is known of the process. ``nodes`` are those of the graph, ``objects`` what the
-    program has made; ``sample`` is a sentence where the file is a sample of PerfView's, whose numbers all these are.
+    program has made; ``dump`` is which of the ``dumps`` of a recording it is; ``sample`` is a sentence where the file is a sample of PerfView's,
+    whose numbers all these are.
     """
     facts = heap.facts
     return {
@@ -32,6 +33,8 @@ def summary(heap: Heap | TypeTotals) -> dict[str, Any]:
         "process": facts.process,
         "collected": None if facts.collected is None else facts.collected.isoformat(),
         "pause_ms": facts.pause_ms,
+        "dump": facts.dump,
+        "dumps": facts.dumps,
     }
 
 

@@ -28,7 +28,9 @@ MOST_SUSPECTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeapSample:
-    """One heap of several, by its totals. ``at_s``: since the first began."""
+    """One heap of several, by its totals. ``at_s``: since the first began. ``pause_ms``: how long the program stood still for all of its walks, at
+    least.
+    """
 
     at_s: float
     nodes: int
@@ -172,7 +174,7 @@ class _Seen:
             bytes=heap.bytes,
             grown_bytes=heap.bytes - self.samples[0].bytes if self.samples else 0,
             complete=heap.completeness.complete,
-            pause_ms=done.pause_ms,
+            pause_ms=done.pause_ms if done.all_pauses_ms is None else done.all_pauses_ms,
         )
         self.samples.append(sample)
         return sample
