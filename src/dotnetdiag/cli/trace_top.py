@@ -12,7 +12,7 @@ import click
 
 from dotnetdiag._dataclasses import as_dict
 from dotnetdiag.cli.output import TABLE
-from dotnetdiag.cli.render import clean_json, is_screen
+from dotnetdiag.cli.render import clean_json, counted, is_screen
 from dotnetdiag.errors import UsageError
 from dotnetdiag.tui.plain import clean
 from dotnetdiag.tui.widths import cut, shortened_method
@@ -147,7 +147,9 @@ def block(top: Top, width: int | None = None, height: int | None = None) -> list
 
 def heading(top: Top, width: int | None = None) -> list[str]:
     """When, of how much, and what is missing; what does not fit the width follows on more lines."""
-    parts = [f"{top.elapsed_s:.1f} s: {top.samples:,} samples of {top.threads} threads in {top.interval_s:.1f} s"]
+    parts = [
+        f"{top.elapsed_s:.1f} s: {counted(top.samples, 'sample')} of {counted(top.threads, 'thread')} in {top.interval_s:.1f} s"
+    ]
     parts += [f"{weight:,.0f} {top.unit} {_STATES.get(state, state)}" for state, weight in top.states.items()]
     parts += [f"{top.unresolved:.1f} % without a name"] if top.unresolved else []
     parts += ["losses not known" if top.missed is None else f"{top.missed:,} events missed"] if top.missed != 0 else []
