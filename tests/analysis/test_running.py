@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.analysis.traces import Seen, external, managed, runtime_is, traced
+from tests.analysis.traces import Seen, event_source, external, managed, off_cpu, on_cpu, runtime_is, traced
 
 from dotnetdiag.analysis.advice import advice
 from dotnetdiag.analysis.cpu import cpu
@@ -53,7 +53,7 @@ def test_processes_have_samplers_of_their_own() -> None:
     events.sort(key=lambda one: one.ms)
     together = cpu(traced(*events, version=6)).in_states(State.CPU).total
     apart = cpu(traced(*events, version=6, processes={2: 79})).in_states(State.CPU).total
-    assert (together, apart) == (1.0, 100.0)
+    assert (together, apart) == (2.0, 100.0)
 
 
 def test_a_sampler_that_tells_no_states_is_said_to() -> None:
@@ -66,7 +66,7 @@ def test_a_sampler_that_tells_no_states_is_said_to() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_no_sample_lasts_longer_than_until_another_thread_was_taken_twice(seed: int) -> None:
     random = np.random.default_rng(seed)
-    times = np.sort(random.choice(1000, 60, replace=False)).tolist()
+    times = np.sort(random.choice(1000, 60, replace=seed % 2 > 0)).tolist()
     events = [managed(float(ms), int(random.integers(1, 4)), "P.A") for ms in times]
     profile = cpu(traced(*events))
     made = without_idle(profile)
@@ -74,9 +74,30 @@ def test_no_sample_lasts_longer_than_until_another_thread_was_taken_twice(seed: 
     samples = list(zip(profile.start_ns.tolist(), of_thread, strict=True))
     for (start, thread), length, was in zip(samples, made.length_ns.tolist(), profile.length_ns.tolist(), strict=True):
         seen, until = set[int](), None
-        for at, other in sorted(one for one in samples if one[0] > start):
+        for at, other in sorted(one for one in samples if one[0] > start):  # those of its own tick do not count
             if other in seen and until is None:
                 until = at - start
             seen.add(other)
         assert length == (was if until is None else min(was, until)), (start, thread)
     np.testing.assert_allclose(made.weight, made.length_ns / 1e6)
+
+
+def test_samples_of_the_kernel_stand_for_their_time_and_marks_are_no_ticks() -> None:
+    switches = [off_cpu(ms + 0.1 * at, 2, "P.B", length_ms=0.01) for ms in range(100) for at in range(1, 9)]
+    kernel = sorted([*(on_cpu(float(ms), 1, "P.A") for ms in range(100)), *switches], key=lambda one: one.ms)
+    assert cpu(traced(*kernel)).in_states(State.CPU).total == pytest.approx(100.0)
+    marked = [managed(10.0 * ms, 1, "P.A") for ms in range(11)]
+    marked += [event_source(float(ms) + 0.5, 2, "P.B") for ms in range(100)]
+    profile = cpu(traced(*sorted(marked, key=lambda one: one.ms)), marks="events")
+    assert profile.in_states(State.CPU).of_threads(1).total == pytest.approx(100.0)
+
+
+def test_threads_of_one_tick_are_alike() -> None:
+    events = [
+        managed(float(10 * tick), thread, "P.A")
+        for tick in range(6)
+        for thread in (1, 2, 3)
+        if tick != 2 or thread == 2
+    ]
+    profile = cpu(traced(*events)).in_states(State.CPU)
+    assert profile.of_threads(1).total == profile.of_threads(3).total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,3 +164,18 @@ def test_times_of_starvation_are_those_of_all_work_at_once(work: list[tuple[int,
         expected += [(process, begin, end - begin, late, longest) for begin, end, late, longest in spans]
     columns = ("pid", "start_ms", "duration_ms", "late", "longest_ms")
     assert list(zip(*(found[name] for name in columns), strict=True)) == expected
+
+
+def test_work_that_is_left_is_looked_at_process_by_process() -> None:
+    events = [
+        seen for thread in (1, 2, 3) for seen in (queued(thread, thread, thread), worker_of(thread + 0.5, thread))
+    ]
+    events.append(replace(worker(50, 1, number=57), thread=2))
+    events.sort(key=lambda one: one.ms)
+    trace = traced(*events, version=6, processes={1: 11, 2: 12, 3: 13, 9: 14})
+    (made,) = fold(trace, ThreadPoolFold(seconds=1.0))
+    assert made.starvation.values("pid") == [11, 13]  # a worker of the other had nothing to do
+
+
+def worker_of(ms: float, thread: int) -> Seen:
+    return replace(worker(ms, 1), thread=thread)

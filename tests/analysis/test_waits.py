@@ -206,3 +206,22 @@ def test_an_answer_may_be_asked_for_while_windows_come(monkeypatch: pytest.Monke
         before.append((made, made.to_json()))
     assert [made.to_json() for made, _ in before] == [told for _, told in before]  # what was given stays
     assert before[-1][1] == contention(traced(*events)).to_json()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_of_one_tick_the_order_of_the_file_counts(rows: int) -> None:
+    within = traced(wants(1, 1, "A.M"), begins(1, 1, "A.M"), gets(2, 1, 1.0), begins(2, 1, "A.M"))
+    assert fold(within, WaitsFold(), rows=rows)[0].waits.values("source") == ["Contention", "Wait"]
+    before = traced(begins(1, 1, "A.M"), wants(1, 1, "A.M"))
+    assert fold(before, WaitsFold(), rows=rows)[0].waits.values("source") == ["Wait"]
+
+
+def test_an_answer_midway_changes_no_later_one() -> None:
+    """A stop may stand in the file before the start of the same tick."""
+    events = [ends(5, 2), begins(5, 2, "A.M"), ends(9, 2)]
+    trace, asked = traced(*events), WaitsFold()
+    for window in trace.windows(asked.wants, size=1):
+        asked.feed(window)
+        asked.result()
+    (expected,) = fold(traced(*events), WaitsFold())
+    assert asked.result().to_json() == expected.to_json()

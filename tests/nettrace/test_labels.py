@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace import LabelList, Metadata, Reader, Scan, ThreadInfo, Writer, kernels, read
-from dotnetdiag.nettrace.budget import Budget
+from dotnetdiag.nettrace.budget import COST, Budget
 from dotnetdiag.nettrace.guids import GuidTable
-from dotnetdiag.nettrace.label_table import LIST_COST, LabelTable, activity_lists, are_lists
+from dotnetdiag.nettrace.label_table import ID_COST, LIST_COST, LabelTable, activity_lists, are_lists
 from dotnetdiag.nettrace.labels import pack_label_list, parse_label_list
 from dotnetdiag.nettrace.remarks import Remarks
 from dotnetdiag.trace.header import overrides
@@ -86,22 +86,33 @@ class TestEitherForm:
 
     def test_lists_beyond_what_a_reader_keeps_are_told(self) -> None:
         lists = [pack_label_list(LabelList(span_id=number)) for number in range(10)]
-        made, remarks = table(3 * (LIST_COST + len(lists[0])) + 5)
+        made, remarks = table(3 * (LIST_COST + ID_COST + len(lists[0])) + 5)
         made.take(block(1, b"".join(lists), 10))
         assert (len(made.lists), len(made.ids)) == (4, 3)
         assert [line.split(",")[0] for line in remarks.warnings] == ["definitions beyond what a reader keeps: 7"]
 
-    def test_who_needs_no_activities_has_none_of_their_lists(self) -> None:
-        lists = [LabelList(activity=UUID(int=number)) for number in range(1, 1000)]
-        lists[500] = LabelList(activity=UUID(int=7), level=3)
-        raw = b"".join(map(pack_label_list, lists))
-        made, _ = table()
-        made.take(block(1, raw, len(lists)), activities=False)
-        numbers = made.ids.snapshot().look_up(np.arange(1, 1000, dtype=np.uint32))
-        assert numbers.all()
-        assert len(made.lists) == 3
-        assert overrides(made.lists) == {int(numbers[500]): lists[500]}
-        assert made.lists[int(numbers[0])] == LabelList()
+    def test_lists_stay_counted_when_their_ids_begin_anew(self) -> None:
+        lists = [pack_label_list(LabelList(span_id=number)) for number in range(20)]
+        made, remarks = table(15 * (LIST_COST + ID_COST + len(lists[0])))
+        for first in range(0, 20, 5):
+            made.take(block(1, b"".join(lists[first : first + 5]), 5))
+            made.forget()
+            made._budget.set("ids")
+        assert len(made.lists) == 20
+        assert remarks.warnings
+        changing = [pack_label_list(LabelList(level=2, span_id=number)) for number in range(5)]
+        other, remarks = table(5 * (LIST_COST + ID_COST + len(changing[0])) + COST)
+        other.take(block(1, b"".join(changing), 5))
+        assert len(other.lists) == 2  # each may become an object
+
+    def test_lists_are_equal_as_others_are(self) -> None:
+        one, two = (table()[0] for _ in range(2))
+        raw = pack_label_list(LabelList(level=1))
+        one.take(block(1, raw, 1))
+        assert one.lists != two.lists
+        two.take(block(9, raw, 1))
+        assert one.lists == two.lists == [LabelList(), LabelList(level=1)]
+        assert one.lists != "no list"
 
     def test_what_is_no_list_is_not_written(self) -> None:
         with Writer(io.BytesIO(), version=6) as writer:
@@ -169,6 +180,9 @@ def test_a_pass_without_activities_has_the_same_events() -> None:
         for batches in (with_, without)
     ]
     assert levels[0] == levels[1] == [2 if at % 10 == 0 else None for at in range(100)]
+    for activities in (True, False):  # numbers of lists are the same in each pass
+        *_, last = scan.iter_batches(activities=activities)
+        assert last.labels == with_[-1].labels
     whole, reader = read(file.getvalue()), Reader()
     streamed = [*reader.feed(file.getvalue()), *reader.close()]
     assert [batch.guids[row] for batch in streamed for row in batch.headers.activity.tolist()] == [

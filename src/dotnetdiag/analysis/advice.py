@@ -273,7 +273,7 @@ def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:
     if totals.total_ms < WAITED_MS or share < LEAST:
         return
     text = (
-        f"threads waited {totals.total_ms:,.0f} ms for locks, {totals.count:,} times, {totals.max_ms:,.1f} ms at most"
+        f"threads waited {totals.total_ms:,.0f} ms for locks, {_times(totals.count)}, {totals.max_ms:,.1f} ms at most"
     )
     if len(made.by_method) and is_named((first := made.by_method[0])["method"]):
         text += f"; {first['total_ms']:,.0f} ms of it in {short(first['method'])}"
@@ -300,10 +300,10 @@ def of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
         if is_named(first["method"]):
             text += f"; {first['count']:,} of {totals.count:,} were queued by {short(first['method'])}"
     if starving:
-        text += f"; it took more threads {starving:,} times because nothing went on"
+        text += f"; it took more threads {_times(starving)} because nothing went on"
     if blocked:
         text += (
-            f"; it took more threads {blocked:,} times because its threads waited for tasks (Task.Wait, Task.Result)"
+            f"; it took more threads {_times(blocked)} because its threads waited for tasks (Task.Wait, Task.Result)"
         )
     if totals.max_threads:
         text += f" (at most {totals.max_threads:,} threads)"
@@ -452,6 +452,10 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
         question="topN",
         text=f"{short(first.name())} took {share:.0f} % of the time on processors, {first.exclusive:,.0f} of {running.total:,.0f} ms",
     )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _share(ms: float, seconds: float) -> float:

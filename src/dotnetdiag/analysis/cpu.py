@@ -213,7 +213,8 @@ class CpuFold:
         if not self._counted:
             samples, length = samples.take(~last), length[~last]
         weight = np.ones(len(samples)) if self._counted else length / 1e6
-        return self._profile(samples, length, weight, samples.values, notes)
+        made = self._profile(samples, length, weight, samples.values, notes)
+        return replace(made, is_ticked=self._marks is Marks.NONE and not self._counted)
 
     def _of_both(self, samples: SampleRows) -> StackProfile:
         """Of the processes with samples of the kernel those, of the others the runtime's."""

@@ -22,6 +22,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Losses
+from dotnetdiag.trace.distinct import is_among
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -147,26 +148,21 @@ class LastingEvents:
     def _process(self, kept: Kept) -> Array:
         return self._processes.of(kept.pid.astype(np.int64, copy=False))
 
-    def _follow(self, *, is_last: bool = False) -> None:
-        """Look for ends of what is open. Events of the last time wait, if more may come: what begins and ends in one tick does so in that order."""
+    def _follow(self) -> None:
+        """Look for ends of what is open. Events of the last time wait, for more may come: what begins and ends in one tick does so in that order."""
         self._waiting = 0
         stops = self._stops.take()
         if not len(stops):
             self._rows.settle(())
             return
         begun = max((float(part["ms"].max(initial=-np.inf)) for part in self._open[-1:]), default=-np.inf)
-        until = np.inf if is_last else max(begun, float(stops.ms.max()))
+        until = max(begun, float(stops.ms.max()))
         waits = stops.ms >= until
         if waits.any():
             self._stops.add(stops.of(np.flatnonzero(waits)))
             stops = stops.of(np.flatnonzero(~waits))
-        key, process = self._key(stops), self._process(stops)
-        ordered = np.sort(key)
-        asked = [_among(part["key"], ordered) & (part["ms"] < until) for part in self._open]
-        some = np.concatenate([np.zeros(0, _OPEN), *(part[own] for part, own in zip(self._open, asked, strict=True))])
-        stop = pairs(some["ms"], [some["process"], some["key"]], stops.ms, [process, key])
-        ended = stop >= 0
-        self._rows.settle([self._change(some[ended], stops.of(stop[ended]))])
+        asked, ended, change = self._ended(stops, until)
+        self._rows.settle([change])
         parts, self._open, before = self._open, [], 0
         for part, own in zip(parts, asked, strict=True):
             count = int(own.sum())
@@ -174,6 +170,16 @@ class LastingEvents:
             stays[own] = ~ended[before : before + count]
             before += count
             self._keep_open(part if stays.all() else part[stays])
+
+    def _ended(self, stops: Kept, until: float) -> tuple[list[Array], Array, Change]:
+        """Of each part of what is open which began before that time and may have an end there (a mask), which of these have, and what that tells."""
+        key, process = self._key(stops), self._process(stops)
+        ordered = np.sort(key)
+        asked = [is_among(part["key"], ordered) & (part["ms"] < until) for part in self._open]
+        some = np.concatenate([np.zeros(0, _OPEN), *(part[own] for part, own in zip(self._open, asked, strict=True))])
+        stop = pairs(some["ms"], [some["process"], some["key"]], stops.ms, [process, key])
+        ended = stop >= 0
+        return asked, ended, self._change(some[ended], stops.of(stop[ended]))
 
     def _change(self, starts: Array, stops: Kept) -> Change:
         duration = np.maximum(stops.ms - starts["ms"], 0.0)
@@ -190,7 +196,10 @@ class LastingEvents:
         """What came until now; more may come, and another be asked for. ``of_program`` as of ``own_frames``. Raises UsageError before the first
         window.
         """
-        self._follow(is_last=True)
+        self._follow()
+        waiting = self._stops.all()
+        if len(waiting):
+            self._rows.conclude([self._ended(waiting, np.inf)[2]])
         pid, tid = self._rows.threads.told()
         thread, _, _ = self._rows.kinds.told()
         return Lasting(
@@ -203,14 +212,6 @@ class LastingEvents:
             state=state,
             in_turn=self._by is None,
         )
-
-
-def _among(values: Array, ordered: Array) -> Array:
-    """Which of the values are among others, which are sorted."""
-    if not len(ordered):
-        return np.zeros(len(values), np.bool_)
-    found: Array = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values
-    return found
 
 
 def _whole(values: Array) -> Array:

@@ -187,6 +187,8 @@ class Profile:
     from_ns: int = 0
     to_ns: int = 0
     notes: tuple[str, ...] = ()
+    is_ticked: bool = False
+    """Whether all samples are of a sampler that takes the threads tick by tick, and last until the next of their thread."""
 
     def __len__(self) -> int:
         """Number of samples."""

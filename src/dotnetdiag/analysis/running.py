@@ -12,16 +12,16 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from dotnetdiag._dataclasses import replace
-from dotnetdiag.analysis.profile import MILLISECONDS, Profile, State
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.analysis.profile import Profile, State
+from dotnetdiag.trace.distinct import ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 P = TypeVar("P", bound=Profile)
 
 
 def without_idle(profile: P) -> P:
-    """The same, where samples of what ran last so long as it may have; of a profile that is not of time, as it is."""
-    if profile.unit != MILLISECONDS or not (profile.state == State.CPU).any():
+    """The same, where samples of what ran last so long as it may have; as it is where not all samples are of the runtime's sampler."""
+    if not profile.is_ticked or not (profile.state == State.CPU).any():
         return profile
     length = np.where(profile.state == State.CPU, np.minimum(profile.length_ns, _limits(profile)), profile.length_ns)
     if (length == profile.length_ns).all():
@@ -33,25 +33,21 @@ def without_idle(profile: P) -> P:
 
 
 def _limits(profile: Profile) -> Array:
-    """How long each sample lasts at most (ns)."""
-    made = np.full(len(profile), np.iinfo(np.int64).max)
-    process = np.array([one.process_id or 0 for one in profile.threads], np.int64)[profile.thread]
-    for one in distinct(process).tolist():
-        rows = np.flatnonzero(process == one)
-        made[rows] = _until_passed_over(profile.start_ns[rows], profile.thread[rows])
-    return made
-
-
-def _until_passed_over(start: Array, thread: Array) -> Array:
-    """Of samples by thread and then by time: how long until a thread has been sampled twice since."""
-    count = len(start)
-    order = np.argsort(start, kind="stable")
+    """How long each sample lasts at most (ns): until a thread of its process has been sampled twice since."""
+    count = len(profile)
+    process = ranked(np.array([one.process_id or 0 for one in profile.threads], np.int64)[profile.thread])[1]
+    order = np.lexsort((profile.start_ns, process))
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
-    again = np.full(count, count)  # of each sample in the order of time, the place of the next of its thread
-    same = np.flatnonzero(thread[1:] == thread[:-1])
+    start, process = profile.start_ns[order], process[order]
+    again = np.full(count + 1, count)  # of each sample in that order, the place of the next of its thread
+    same = np.flatnonzero(profile.thread[1:] == profile.thread[:-1])
     again[place[same]] = place[same + 1]
-    earliest = np.append(np.minimum.accumulate(again[::-1])[::-1], count)[1:]
-    until = np.append(start[order], np.iinfo(np.int64).max)[earliest]
-    lasts: Array = until - start[order]
+    earliest = np.minimum.accumulate(again[::-1])[::-1]
+    # those of one time are of one tick: what comes since is behind them; and what is behind a process is of another
+    is_end = np.append((start[1:] != start[:-1]) | (process[1:] != process[:-1]), True)[:count]
+    since = np.minimum.accumulate(np.where(is_end, np.arange(1, count + 1), count)[::-1])[::-1]
+    found = earliest[since]
+    is_own = np.append(process, -1)[found] == process
+    lasts = np.where(is_own, np.append(start, 0)[found] - start, np.iinfo(np.int64).max)
     return lasts[place]

@@ -27,7 +27,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -219,12 +219,18 @@ class _Queue:
             self._add_left(np.concatenate(left), latest, workers, 1000.0 * seconds)
 
     def _add_left(self, left: Array, latest: RunningGroups, workers: Kept, end_ms: float) -> None:
-        for pid in distinct(workers.pid).tolist():
-            own = left["ms"][left["pid"] == pid]
-            idle = workers.ms[(workers.pid == pid) & (workers["is_idle"] > 0)]
-            since = max(idle.max(initial=-np.inf), latest.most[latest.keys() == pid].max(initial=-np.inf))
-            own = own[own > since]
-            self.starved.add(np.full(len(own), pid), own, end_ms - own)
+        pids = distinct(workers.pid.astype(np.int64))
+        left = left[is_among(left["pid"], pids)]
+        if not len(left):
+            return
+        since = np.full(len(pids), -np.inf)
+        idle = workers["is_idle"] > 0
+        np.maximum.at(since, np.searchsorted(pids, workers.pid[idle]), workers.ms[idle])
+        begun, queued_ms = latest.keys(), latest.most
+        known = is_among(begun, pids)
+        np.maximum.at(since, np.searchsorted(pids, begun[known]), queued_ms[known])
+        left = left[left["ms"] > since[np.searchsorted(pids, left["pid"])]]
+        self.starved.add(left["pid"], left["ms"], end_ms - left["ms"])
 
     def by_method(self) -> dict[str, Column]:
         """Who queued it."""

@@ -16,7 +16,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import OfTypes, fold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
@@ -138,6 +138,7 @@ class WaitsFold:
             KeptEvents(having(WAITS), ("WaitSource", OBJECT)), KeptEvents(having(WAITED)), more=(SOURCE,)
         )
         self._contended, self._got = _Latest(having(CONTENDED)), _Latest(having(GOT))
+        self._begun, self._before = OfTypes(having(WAITS)), 0
 
     def wants(self, schema: EventSchema) -> bool:
         """Begins and ends of waits, and of contentions."""
@@ -145,14 +146,16 @@ class WaitsFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._contended.feed(window)
-        self._got.feed(window)
+        for one in (self._contended, self._got):
+            one.feed(window, self._before)
+        self._places = self._before + self._begun.rows(window)
         self._events.feed(window, self._sources)
+        self._before += len(window)
 
     def _sources(self, starts: Kept) -> Mapping[str, Array]:
         source = np.where(starts["WaitSource"] == 1, 1, 0)
-        wanted, got = self._contended.before(starts), self._got.before(starts)
-        source[(wanted > -np.inf) & (wanted >= got)] = 2  # within a contention of its thread
+        wanted, got = (one.before(starts, self._places) for one in (self._contended, self._got))
+        source[wanted > got] = 2  # within a contention of its thread
         return {SOURCE: source}
 
     def result(self) -> WaitReport:
@@ -161,26 +164,29 @@ class WaitsFold:
 
 
 class _Latest:
-    """When each thread last had an event of a type."""
+    """Where each thread last had an event of a type, among all events that came: times may be equal."""
 
     def __init__(self, wants: Callable[[EventSchema], bool]) -> None:
-        self._events = KeptEvents(wants)
+        self._events, self._types = KeptEvents(wants), OfTypes(wants)
         self.wants = wants
 
-    def feed(self, window: EventTable) -> None:
-        """Take the next window; of those before it the last of each thread stay."""
+    def feed(self, window: EventTable, before: int) -> None:
+        """Take the next window, ``before`` which so many events came; of those the last of each thread stay."""
         kept = self._events.take()
         last = np.sort(combined([kept.pid[::-1], kept.tid[::-1]], len(kept))[0])
         self._events.add(kept.of(len(kept) - 1 - last[::-1]))
-        self._events.feed(window)
+        found = self._events.events_of(window)
+        if len(found):
+            own = self._events.of(found)
+            self._events.add(Kept((before + self._types.rows(window)).astype(np.float64), own.pid, own.tid, {}))
 
-    def before(self, events: Kept) -> Array:
-        """Of each event of the window the time of the last that its thread had before it, or with it; minus infinity where there is none."""
+    def before(self, events: Kept, places: Array) -> Array:
+        """Of each event of the window, at these places, where the last is that its thread had before it; -1 where there is none."""
         kept = self._events.all()
         if not len(kept):
-            return np.full(len(events), -np.inf)
-        row = latest_rows([kept.pid, kept.tid], kept.ms, [events.pid, events.tid], events.ms)
-        return np.append(kept.ms, -np.inf)[row]
+            return np.full(len(events), -1.0)
+        row = latest_rows([kept.pid, kept.tid], kept.ms, [events.pid, events.tid], places.astype(np.float64))
+        return np.append(kept.ms, -1.0)[row]
 
 
 def _told_ms(stops: Kept) -> Array:

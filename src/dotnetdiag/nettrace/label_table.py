@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace import kernels, labels
-from dotnetdiag.nettrace.budget import Budget
+from dotnetdiag.nettrace.budget import COST, PARSED_COST, Budget
 from dotnetdiag.nettrace.guids import GuidTable
 from dotnetdiag.nettrace.ids import IdMap
 from dotnetdiag.nettrace.labels import ACTIVITY, OVERRIDING, RELATED, LabelList, parse_label_list
@@ -21,12 +21,10 @@ from dotnetdiag.nettrace.remarks import Remarks
 from dotnetdiag.nettrace.stacks import PART, StackTable
 from dotnetdiag.wire import Cursor
 
-LIST_COST = 120
-"""Bytes that a list and its id take beside its own."""
-_NOTHING = 0
+LIST_COST, ID_COST = 80, 40
+"""Bytes that a list takes beside its own, and an id of it."""
 _ONE, _BOTH = 17, 34
 """Bytes of a label that is an activity, and of two."""
-_ONLY_ACTIVITIES = 1 << ACTIVITY | 1 << RELATED
 _OVERRIDING = sum(1 << code for code in OVERRIDING)
 
 
@@ -49,6 +47,16 @@ class LabelLists(Sequence[LabelList]):
 
     def __iter__(self) -> Iterator[LabelList]:
         return map(self._list, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} label lists>"
 
     def _list(self, number: int) -> LabelList:
         raw = self.raw(number)
@@ -82,8 +90,8 @@ class LabelTable:
         self._has_guids = False
         self.ids = IdMap()
 
-    def take(self, cursor: Cursor, *, activities: bool = True) -> None:
-        """Read a LabelListBlock. Without ``activities`` lists that say nothing else are one that says nothing."""
+    def take(self, cursor: Cursor) -> None:
+        """Read a LabelListBlock."""
         first, count = cursor.u32("first label list"), cursor.u32("label list count")
         if not first or count > cursor.left:
             raise cursor.fail(f"{count} label lists from {first} in {cursor.left} bytes")
@@ -94,26 +102,27 @@ class LabelTable:
         while count:
             wanted = min(count, PART)
             split = _split(data, at, wanted)
-            self._define(first, data, split, offset + at, activities=activities)
+            self._define(first, data, split, offset + at)
             first, count, at = first + len(split), count - len(split), split.end
             if len(split) < wanted:
                 broken = Cursor(data, position=at, base=offset, where=cursor.where)
                 parse_label_list(broken)  # says what is wrong with it
                 raise broken.fail("a label list that cannot be read")
 
-    def _define(self, first: int, data: memoryview, split: _Split, offset: int, *, activities: bool) -> None:
+    def _define(self, first: int, data: memoryview, split: _Split, offset: int) -> None:
         starts, sizes = split.starts, split.sizes
-        if not activities:
-            sizes = np.where(split.codes & ~_ONLY_ACTIVITIES, sizes, _NOTHING)
-        room = self._budget.left
-        costs = np.cumsum(sizes + LIST_COST)
-        kept = int(np.searchsorted(costs, room, "right"))
+        # what changes something of its events becomes an object
+        costs = sizes + LIST_COST + np.where(split.codes & _OVERRIDING, COST + PARSED_COST * sizes, 0)
+        kept = int(np.searchsorted(np.cumsum(costs + ID_COST), self._budget.left, "right"))
         if kept < len(starts):
             self._budget.refuse(offset, len(starts) - kept)
-        table, count, size = self.lists.table, len(self.ids), self.lists.table.size_bytes
-        clashes = self.ids.define_range(first, table.intern_many(data, starts[:kept], sizes[:kept]))
-        self._budget.add("ids", LIST_COST * (len(self.ids) - count))
-        self._budget.add("labels", table.size_bytes - size)
+        table, ids, count = self.lists.table, len(self.ids), len(self.lists)
+        numbers = table.intern_many(data, starts[:kept], sizes[:kept])
+        clashes = self.ids.define_range(first, numbers)
+        self._budget.add("ids", ID_COST * (len(self.ids) - ids))
+        rows = np.flatnonzero(numbers >= count)
+        fresh = rows[np.unique(numbers[rows], return_index=True)[1]]
+        self._budget.add("labels", int(costs[fresh].sum()))
         if clashes:
             self._remarks.warn("label lists given twice", offset, clashes)
 

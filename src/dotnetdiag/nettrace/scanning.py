@@ -186,8 +186,8 @@ class Scan(Findings):
         (or any of its columns) and they stay, at the price of new memory for the next. ``ended`` is given the scan as this pass has seen it, when
         it has come to its end.
 
-        Without ``activities`` all ids of activities are 0, and label lists have none: who needs none is spared a table of them, 40 bytes for each,
-        of which a recording of requests has some for each.
+        Without ``activities`` all ids of activities are 0 in columns, also those that stand in label lists: who needs none is spared a table of them,
+        40 bytes for each, of which a recording of requests has some for each.
         """
         index = self._index(stacks=True, activities=activities)
         return self._pass(index, checked(executor), ended)

@@ -122,7 +122,7 @@ class TraceState:
             elif block.kind is BlockKind.REMOVE_THREAD:
                 self._remove_threads(cursor)
             elif block.kind is BlockKind.LABEL_LIST:
-                self.labels.take(cursor, activities=self.has_activities)
+                self.labels.take(cursor)
             elif block.kind is BlockKind.UNKNOWN:
                 self.remarks.skip(block.name)
         except FormatError as error:

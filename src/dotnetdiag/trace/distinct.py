@@ -35,3 +35,11 @@ def ranked(values: Array) -> tuple[Array, Array]:
             return kinds.astype(values.dtype), (np.cumsum(seen) - 1)[places]
     kinds, which = np.unique(values, return_inverse=True)
     return kinds, which.reshape(-1)
+
+
+def is_among(values: Array, ordered: Array) -> Array:
+    """Which of the values are among others, which ascend."""
+    if not len(ordered):
+        return np.zeros(len(values), np.bool_)
+    found: Array = ordered[np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)] == values
+    return found
