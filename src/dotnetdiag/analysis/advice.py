@@ -91,6 +91,11 @@ class AdviceReport:
     seconds: float
 
     @property
+    def kind(self) -> str:
+        """What commands and pages call it."""
+        return "advice"
+
+    @property
     def rows(self) -> Table:
         """The findings, as other reports have their main table."""
         return self.findings

@@ -77,6 +77,7 @@ class AllocationReport(Report):
     figures came to be, and what the recording lacks.
     """
 
+    KIND = "allocations"
     MAIN = "by_type_and_method"
 
     by_type: Table

@@ -96,6 +96,7 @@ class ExceptionReport(Report):
     the recording lacks.
     """
 
+    KIND = "exceptions"
     MAIN = "by_type"
 
     thrown: Table

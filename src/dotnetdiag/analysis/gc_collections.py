@@ -80,6 +80,7 @@ class GcReport(Report):
     the stacks of those that a program asked for. ``notes``: what the recording lacks.
     """
 
+    KIND = "gc"
     MAIN = "collections"
 
     collections: Table

@@ -82,6 +82,7 @@ class JitReport(Report):
     ``inlining``: why calls were not inlined, the most frequent first. ``notes``: what the recording lacks.
     """
 
+    KIND = "jit"
     MAIN = "methods"
 
     methods: Table

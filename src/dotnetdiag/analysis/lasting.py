@@ -62,8 +62,9 @@ class Lasting:
 
     def column(self, name: str) -> Array:
         """A field of all rows, or ``pid`` and ``tid``."""
-        if name in ("pid", "tid"):
-            return getattr(self, name)[self.rows.column("kind", 0, len(self))]  # type: ignore[no-any-return]
+        of_kinds = {"pid": self.pid, "tid": self.tid}.get(name)
+        if of_kinds is not None:
+            return of_kinds[self.rows.column("kind", 0, len(self))]
         return self.rows.column(name, 0, len(self))
 
     def which_stack(self) -> Array:

@@ -63,6 +63,7 @@ class LoaderReport(Report):
     longest first. ``profile``: the stacks of binds, in ms. ``notes``: what the recording lacks.
     """
 
+    KIND = "loader"
     MAIN = "assemblies"
 
     assemblies: Table

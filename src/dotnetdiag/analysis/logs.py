@@ -55,6 +55,7 @@ class LogReport(Report):
     most frequent first. ``notes``: what the recording lacks.
     """
 
+    KIND = "logs"
     MAIN = "messages"
 
     messages: Table

@@ -13,11 +13,18 @@ from dotnetdiag.table import Losses, Table
 class Report:
     """Tables, ``totals``, and as ``notes`` how the figures came to be and what the recording lacks."""
 
+    KIND: ClassVar[str]
+    """What commands and pages call such reports."""
     MAIN: ClassVar[str]
     """The table that formats have which take one."""
 
     totals: Any
     notes: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """What commands and pages call it."""
+        return self.KIND
 
     @property
     def rows(self) -> Table:

@@ -63,6 +63,7 @@ class RequestReport(Report):
     recording lacks.
     """
 
+    KIND = "requests"
     MAIN = "requests"
 
     requests: Table

@@ -73,6 +73,7 @@ class StartupReport(Report):
     samples of that time. ``notes``: what the recording lacks.
     """
 
+    KIND = "startup"
     MAIN = "phases"
 
     phases: Table

@@ -79,6 +79,7 @@ class TaskReport(Report):
     somebody asks. ``notes``: what the recording lacks.
     """
 
+    KIND = "tasks"
     MAIN = "awaits"
 
     awaits: Table

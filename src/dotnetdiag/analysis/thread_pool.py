@@ -78,6 +78,7 @@ class ThreadPoolReport(Report):
     who queued, by how long it waited, in ms, which ``stacks`` makes when somebody asks. ``notes``: what the recording lacks.
     """
 
+    KIND = "threadpool"
     MAIN = "work"
 
     work: Table

@@ -62,6 +62,7 @@ class ThreadTotals:
 class ThreadReport(Report):
     """``threads``: a row for each, the one that ran longest first. ``notes``: what the recording lacks."""
 
+    KIND = "threads"
     MAIN = "threads"
 
     threads: Table

@@ -75,6 +75,7 @@ class WaitReport(Report):
     when somebody asks. ``thread_names``: by process (0: not told) and id. ``notes``: what the recording lacks.
     """
 
+    KIND = "waits"
     MAIN = "waits"
 
     waits: Table
@@ -84,6 +85,11 @@ class WaitReport(Report):
     stacks: Callable[[], StackProfile] = field(repr=False, compare=False)
     thread_names: Mapping[tuple[int, int], str] = field(repr=False)
     totals: WaitTotals
+
+    @property
+    def kind(self) -> str:
+        """Waits, or contention, which has no sources."""
+        return self.KIND if SOURCE in self.waits.columns else "contention"
 
     @cached_property
     def profile(self) -> StackProfile:

@@ -16,14 +16,13 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
 from dotnetdiag._dataclasses import as_dict
 from dotnetdiag.analysis.answers import whole
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.waits import WaitReport
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.pages import Page
 from dotnetdiag.export.report_charts import chart_of, held, numbers
@@ -31,10 +30,6 @@ from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
 from dotnetdiag.table.html import heading
 from dotnetdiag.table.texts import is_number, json_values
-
-if TYPE_CHECKING:
-    from dotnetdiag.analysis.advice import AdviceReport
-    from dotnetdiag.analysis.report import Report
 
 MOST_ROWS = 2000
 """Of a table: some hundred kilobytes."""
@@ -109,29 +104,6 @@ def _tab(kind: str, made: Any, end_ms: float | None) -> dict[str, Any]:
         "flame": None,
         "tables": [_table(name, tables[name]) for name in sorted(tables, key=_order) if len(tables[name])],
     }
-
-
-def kind_of(made: Report | AdviceReport) -> str:
-    """The kind of a report, as pages and commands call it."""
-    if isinstance(made, WaitReport):
-        return "waits" if "source" in made.waits.columns else "contention"
-    return _KINDS.get(type(made).__name__, made.rows.title)
-
-
-_KINDS = {
-    "AdviceReport": "advice",
-    "AllocationReport": "allocations",
-    "ExceptionReport": "exceptions",
-    "GcReport": "gc",
-    "JitReport": "jit",
-    "LoaderReport": "loader",
-    "LogReport": "logs",
-    "RequestReport": "requests",
-    "StartupReport": "startup",
-    "TaskReport": "tasks",
-    "ThreadPoolReport": "threadpool",
-    "ThreadReport": "threads",
-}
 
 
 def totals_of(made: Any) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -161,7 +162,7 @@ class _Search:
         chosen = np.lexsort((steps, -count))[:limit].tolist()
         texts = [self._texts(int(self._ways.before[one]), [int(self._ways.type[one])]) for one in way[chosen].tolist()]
         for row, text in zip(chosen, texts, strict=True):
-            self._keys.put_into(text, lambda row=row: self._below_dependent(self.reached[which == row]))  # type: ignore[misc] # of this turn
+            self._keys.put_into(text, partial(self._below_dependent, self.reached, which, row))
         made = [
             _Row(int(count[row]), int(size[row]), int(steps[row]), True, text)
             for row, text in zip(chosen, texts, strict=True)
@@ -206,12 +207,13 @@ class _Search:
         for row in np.lexsort((steps, -count))[: 2 * limit].tolist():
             text = self._texts(int(before[row]), [int(found[row] & 0xFFFFFFFF)])
             if text[-2:-1] == [DEPENDENT]:
-                self._keys.put_into(text, lambda row=row: nodes[which == row])  # type: ignore[misc] # of this turn
+                self._keys.put_into(text, partial(_of_row, nodes, which, row))
             made.append(_Row(int(count[row]), int(size[row]), int(steps[row]), False, text))
         return made
 
-    def _below_dependent(self, nodes: Array) -> Array:
-        """The objects of dependent handles over which some nodes are reached, as far as they are not far from them."""
+    def _below_dependent(self, nodes: Array, which: Array, row: int) -> Array:
+        """The objects of dependent handles over which the nodes of a row are reached, as far as they are not far from them."""
+        nodes = _of_row(nodes, which, row)
         kinds = [number for number, name in enumerate(self._names) if name == DEPENDENT]
         at, found = nodes[:_MOST_REFERENCES].astype(np.int64), []
         for _ in range(_MOST_CLIMB):
@@ -284,6 +286,12 @@ class _Search:
     def _texts(self, way: int, kinds: Sequence[int] = ()) -> list[str]:
         steps = [*(self._ways.types_of(way, MOST_STEPS) if way >= 0 else []), *kinds]
         return [BETWEEN if step < 0 else self._names[step] or "" for step in steps]
+
+
+def _of_row(values: Array, which: Array, row: int) -> Array:
+    """Those whose number in ``which`` is that one."""
+    found: Array = values[which == row]
+    return found
 
 
 def _references_to(graph: Graph, is_wanted: Array) -> tuple[Array, Array]:

@@ -75,10 +75,8 @@ def is_report(result: object) -> TypeGuard[Report | AdviceReport]:
 
 def write_report(made: Report | AdviceReport, path: Path, form: str | None, *, force: bool = False) -> None:
     """Write a report as a page, where the name ends in .html and no format is named, or its tables as :func:`write_tables`."""
-    from dotnetdiag.export.report_page import kind_of
-
     if form is None and path.suffix.lower() == PAGE and not path.name.lower().endswith(find_format("html").suffix):
-        write_page({kind_of(made): made}, path, name="", force=force)
+        write_page({made.kind: made}, path, name="", force=force)
     else:
         write_tables(made, made.rows, path, form, force=force)
 
