@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import weakref
 from typing import Any
 from uuid import UUID
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis import kept_events, pairs
+from dotnetdiag.analysis import grouped_spread, kept_events, pairs, request_rows, request_spans, spilled, spread
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.logs import LogsFold
 from dotnetdiag.analysis.pairs import LatestRows, latest_rows
@@ -28,6 +29,13 @@ WITH_REQUESTS = [name for name in recordings() if name.startswith(("web", "http"
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_events, "PART_BYTES", 1000)
     monkeypatch.setattr(pairs, "_SLICE", 7)
+    monkeypatch.setattr(request_spans, "_FOLLOWED", 20)
+    monkeypatch.setattr(request_spans, "_SHARE_OF_OPEN", 1)
+    monkeypatch.setattr(spilled, "HELD_BYTES", 1000)
+    for module in (spilled, request_rows):
+        monkeypatch.setattr(module, "SLICE_ROWS", 16)
+    monkeypatch.setattr(grouped_spread, "SORTED_VALUES", 10)
+    monkeypatch.setattr(spread, "SORTED_VALUES", 10)
 
 
 @pytest.mark.parametrize("kind", [RequestsFold, LogsFold])
@@ -73,6 +81,101 @@ def test_a_stop_may_come_many_windows_after_its_start() -> None:
     (made,) = fold(Trace(file.getvalue()), RequestsFold(), rows=10)
     assert made.requests.values("duration_ms")[0] == 2000.0
     assert (made.totals.count, made.totals.unfinished) == (1001, 0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_requests_are_within_is_told_in_parts_as_at_once(
+    seed: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = made_up(np.random.default_rng(seed))
+    monkeypatch.setattr(request_spans, "_FOLLOWED", 1 << 40)
+    (expected,) = fold(Trace(data), RequestsFold())
+    request.getfixturevalue("small_parts")
+    for rows in (7, 100):
+        (made,) = fold(Trace(data), RequestsFold(), rows=rows)
+        assert made.to_json() == expected.to_json()
+    found = expected.requests.to_pylist()
+    assert 0 < expected.totals.unfinished < len(found) == expected.totals.count
+    assert 0 < expected.totals.failed < len(found)
+    for number, row in enumerate(found):
+        above = None if row["parent"] is None else found[row["parent"]]
+        assert row["depth"] == (above["depth"] + 1 if above else 1)
+        assert above is None or (row["parent"] < number and above["start_ms"] <= row["start_ms"])
+        assert above is None or above["allocated_bytes"] >= row["allocated_bytes"]
+    assert max(row["depth"] for row in found) > 3
+    roots = [row["allocated_bytes"] for row in found if row["parent"] is None]
+    assert 0 < sum(roots) < expected_bytes(data)
+
+
+def made_up(random: np.random.Generator) -> bytes:
+    """Requests within requests of two processes, which use the same ids of activities now and then, many things at one time."""
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        kinds = (("System.Net.NameResolution", "Resolution"), ("System.Net.Sockets", "Connect"))
+        for kind, (provider, task) in enumerate(kinds):
+            for place, name in enumerate(("Start", "Stop", "Failed")):
+                writer.add_metadata(
+                    Metadata(metadata_id=1 + 3 * kind + place, provider=provider, event_id=1 + place, name=task + name)
+                )
+        writer.add_metadata(Metadata(metadata_id=7, provider="Microsoft-Windows-DotNETRuntime", event_id=10, version=1))
+        time, open_, fresh = 0, list[tuple[int, int, int]](), 0
+        for _ in range(600):
+            time += int(random.integers(0, 2)) * 1000
+            act, thread = int(random.integers(0, 5)), int(random.integers(1, 5))
+            if act < 2:
+                fresh += 1
+                kind, activity = int(random.integers(0, 2)), fresh if random.random() < 0.9 else max(fresh - 3, 1)
+                related = open_[int(random.integers(0, len(open_)))][1] if open_ and random.random() < 0.8 else 0
+                writer.write_event(
+                    1 + 3 * kind, time, b"", thread=thread, activity=UUID(int=activity), related=UUID(int=related)
+                )
+                open_.append((kind, activity, thread))
+            elif open_ and act < 4:
+                place = int(random.integers(max(len(open_) - 6, 0), len(open_)))
+                kind, activity, thread = open_[place]
+                if act == 2 and random.random() < 0.3:
+                    writer.write_event(3 + 3 * kind, time, b"", thread=thread, activity=UUID(int=activity))
+                elif random.random() < 0.9:
+                    writer.write_event(2 + 3 * kind, time, b"", thread=thread, activity=UUID(int=activity))
+                    del open_[place]
+            else:
+                activity = open_[-1][1] if open_ and random.random() < 0.8 else 10_000
+                writer.write_event(7, time, TICK, thread=thread, activity=UUID(int=activity))
+    return file.getvalue()
+
+
+TICK = struct.pack("<IIH", 100, 0, 1)
+
+
+def expected_bytes(data: bytes) -> int:
+    """What all ticks together come to."""
+    return 100 * Trace(data).counts()["Microsoft-Windows-DotNETRuntime"]["GC/AllocationTick"]
+
+
+@pytest.mark.parametrize("rows", [10, 1 << 16])
+@pytest.mark.usefixtures("small_parts")
+def test_what_is_too_deep_is_within_nothing(rows: int) -> None:
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        writer.add_metadata(
+            Metadata(metadata_id=1, provider="System.Net.NameResolution", event_id=1, name="ResolutionStart")
+        )
+        for at in range(1, 251):
+            writer.write_event(1, at // 3 * 1000, b"", thread=1, activity=UUID(int=at), related=UUID(int=at - 1))
+    (made,) = fold(Trace(file.getvalue()), RequestsFold(), rows=rows)
+    assert made.requests.values("depth") == [at % 100 + 1 for at in range(250)]
+    assert made.requests.values("parent") == [at - 1 if at % 100 else None for at in range(250)]
+
+
+def test_processes_with_one_id_of_an_activity_have_a_request_each() -> None:
+    rows = request_spans._ActivityRows()
+    process = rows.processes(np.array([7, 9, 7]))
+    rows.put(process, np.array([1, 1, 2]), 0)
+    asked = rows.processes(np.array([7, 9, 9, 7, 8]))
+    assert rows.of(asked, np.array([1, 1, 2, 2, 1])).tolist() == [0, 1, -1, 2, -1]
+    rows.put(rows.processes(np.array([9, 7])), np.array([2, 1]), 3)
+    assert rows.of(asked, np.array([1, 1, 2, 2, 1])).tolist() == [4, 1, 3, 2, -1]
+    assert rows.of(asked[:2], np.array([0, 5])).tolist() == [-1, -1]
 
 
 def test_the_latest_row_of_a_key_is_the_one_that_sorting_finds() -> None:

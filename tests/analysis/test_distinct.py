@@ -36,7 +36,6 @@ def test_rows_with_a_text_that_is_wanted() -> None:
 @pytest.mark.parametrize("few", [0, 1 << 20])
 def test_what_is_alike_is_told_in_the_order_in_which_it_comes(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distinct, "FEW_ROWS", few)
-    monkeypatch.setattr(distinct, "FEW_TEXTS", few)
     column = Text.from_pylist(["zz", "b", "", "a", "zz", "b", "yy"])
     texts, which = distinct_texts(column)
     assert texts == ["zz", "b", "", "a", "yy"]

@@ -23,7 +23,7 @@ from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, facts_of
 from dotnetdiag.analysis.profile import State
-from dotnetdiag.analysis.request_spans import NO_REASON
+from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stuck import Stuck

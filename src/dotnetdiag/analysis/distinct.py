@@ -7,53 +7,23 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from dotnetdiag.events import Column, Text, kernels
+from dotnetdiag.events import Column, Text
 from dotnetdiag.events.columns import Coded
-from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.text_ids import TextIds
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 V = TypeVar("V")
 
 FEW_ROWS = 200
 """Of so few rows, as windows of a running session have, arrays would take longer than Python does."""
-FEW_TEXTS = 4096
-"""The same of texts: arrays of those of each length by itself, of which names of methods have a hundred."""
 
 
 def distinct_texts(column: Text) -> tuple[list[str], Array]:
-    """The different texts of a column in the order in which they come, and which of them each row has. Nothing is made of a row: those of one
-    length are sorted together.
-    """
-    if len(column) <= FEW_TEXTS:
-        known, which = numbered(column.to_pylist())
-        return [text or "" for text in known], which
-    offsets, data = column.offsets, column.data
-    lengths = np.diff(offsets)
-    texts: list[str] = []
-    which, begins = np.zeros(len(column), np.int64), list[Array]()
-    for length in distinct(lengths).tolist():
-        rows = np.flatnonzero(lengths == length)
-        if not length:
-            which[rows] = len(texts)
-            texts.append("")
-            begins.append(rows[:1])
-            continue
-        raw = kernels.gather(data, offsets[rows], lengths[rows])[1].view(f"V{length}")
-        found, first, codes = np.unique(raw, return_index=True, return_inverse=True)
-        which[rows] = codes.ravel() + len(texts)
-        texts += _texts_of(found.tobytes(), length)
-        begins.append(rows[first])
-    order, rank = _by_first(np.concatenate(begins))
-    return [texts[at] for at in order.tolist()], rank[which]
-
-
-def _texts_of(raw: bytes, length: int) -> list[str]:
-    """The texts of so many bytes each."""
-    places = range(0, len(raw), length)
-    if raw.isascii():  # one decode, then slices
-        text = raw.decode("ascii")
-        return [text[at : at + length] for at in places]
-    return [raw[at : at + length].decode("utf-8", "surrogatepass") for at in places]
+    """The different texts of a column in the order in which they come, and which of them each row has."""
+    ids = TextIds()
+    which = ids.of(column)
+    return ids.texts(), which
 
 
 def _by_first(begins: Array) -> tuple[Array, Array]:

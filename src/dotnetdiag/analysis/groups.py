@@ -47,19 +47,23 @@ class Groups:
         ``numpy.quantile`` has them; NaN for a group without.
         """
         rows = np.flatnonzero((self.which >= 0) & ~np.isnan(values))
-        order = rows[np.lexsort((values[rows], self.which[rows]))]
-        counts = np.bincount(self.which[rows], minlength=len(self))
-        begins = np.cumsum(counts) - counts
-        ordered = np.append(values[order], 0.0)
-        last = np.maximum(counts - 1, 0)
+        return group_quantiles(self.which[rows], values[rows], len(self), shares)
 
-        def at(share: float) -> Array:
-            place = last * share
-            low = place.astype(np.int64)
-            below, above = ordered[begins + low], ordered[begins + np.minimum(low + 1, last)]
-            return np.where(counts > 0, below + (above - below) * (place - low), np.nan)
 
-        return [at(share) for share in shares]
+def group_quantiles(which: Array, values: Array, count: int, shares: Sequence[float]) -> list[Array]:
+    """The same of values, none of them NaN, each of ``which`` of so many groups."""
+    counts = np.bincount(which, minlength=count)
+    begins = np.cumsum(counts) - counts
+    ordered = np.append(values[np.lexsort((values, which))], 0.0)
+    last = np.maximum(counts - 1, 0)
+
+    def at(share: float) -> Array:
+        place = last * share
+        low = place.astype(np.int64)
+        below, above = ordered[begins + low], ordered[begins + np.minimum(low + 1, last)]
+        return np.where(counts > 0, below + (above - below) * (place - low), np.nan)
+
+    return [at(share) for share in shares]
 
 
 def sums(places: Array, values: Array, count: int) -> Array:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.distinct import combined, distinct_texts, numbered
+from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.scratch import PART_BYTES, Scratch, Stored
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import ListOf, Struct, Text, numbers_of
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.text_ids import TextIds
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
+HELD_TEXTS = 1 << 20
+"""Bytes of texts that are known by their bytes: of more, what comes is looked up by its text again."""
 NONE = -1
 """A field that a version of the event does not have."""
 
@@ -72,6 +76,7 @@ class Texts:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}
         self._most, self._longest = most, longest
+        self._ids, self._of_ids = TextIds(), np.zeros(0, np.int64)
 
     def __getitem__(self, number: int) -> str:
         return self.names[number] if number >= 0 else ""
@@ -81,10 +86,19 @@ class Texts:
         if column is None:
             return np.full(count, NONE, np.int64)
         if isinstance(column, Text):
-            texts, which = distinct_texts(column)
-        else:
-            texts, which = numbered([str(value or "") for value in column.to_pylist()])
+            return self._numbers_of_column(column)
+        texts, which = numbered([str(value or "") for value in column.to_pylist()])
         return np.array(self._numbers_of(texts), np.int64)[which] if texts else which
+
+    def _numbers_of_column(self, column: Text) -> Array:
+        if self._ids.size_bytes > HELD_TEXTS:  # many that hardly come again
+            self._ids, self._of_ids = TextIds(), np.zeros(0, np.int64)
+        which = self._ids.of(column)
+        fresh = self._ids.texts(len(self._of_ids))
+        if fresh:
+            self._of_ids = np.append(self._of_ids, self._numbers_of(fresh))
+        found: Array = self._of_ids[which]
+        return found
 
     def _numbers_of(self, texts: list[str]) -> list[int]:
         """Of different texts. Of 400,000 exceptions half may have a message of their own, most of them beyond the limit."""
@@ -146,6 +160,8 @@ class KeptEvents:
         self.texts = Texts() if texts is None else texts
         self._names = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, self.texts)
         self._parts: list[Kept] = []
+        self.latest_ms = -np.inf
+        """The latest time of an event that was ever kept."""
 
     def feed(self, window: EventTable) -> EventTable:
         """Keep what is needed of it, and give the events that this is of."""
@@ -162,6 +178,7 @@ class KeptEvents:
         """Keep these too."""
         self._parts.append(kept)
         self._bytes += kept.nbytes
+        self.latest_ms = max(self.latest_ms, float(kept.ms.max(initial=-np.inf)))
         if self._scratch is not None and self._bytes >= PART_BYTES:
             self._stored.append(_StoredPart(_joined(self._parts), self._scratch))
             self._parts, self._bytes = [], 0
@@ -184,10 +201,22 @@ class KeptEvents:
             self._parts = [_joined(self._parts)]
         return self._parts[0] if self._parts else self._nothing()
 
-    def take(self) -> Kept:
-        """What was kept, which goes."""
+    def take(self, until: float = np.inf) -> Kept:
+        """What was kept, which goes; of events from that time on, in ms, nothing."""
         made = self.all()
         self._parts, self._stored, self._bytes = [], [], 0
+        if self.latest_ms < until:
+            return made
+        waits = made.ms >= until
+        if waits.any():
+            self.add(made.of(np.flatnonzero(waits)))
+            made = made.of(np.flatnonzero(~waits))
+        return made
+
+    def copy(self) -> KeptEvents:
+        """One that has the same events. Texts are those of this one."""
+        made = copy(self)
+        made._stored, made._parts = [*self._stored], [*self._parts]
         return made
 
     @property

@@ -152,16 +152,12 @@ class LastingEvents:
     def _follow(self) -> None:
         """Look for ends of what is open. Events of the last time wait, for more may come: what begins and ends in one tick does so in that order."""
         self._waiting = 0
-        stops = self._stops.take()
-        if not len(stops):
+        if not len(self._stops):
             self._rows.settle(())
             return
         begun = max((float(part["ms"].max(initial=-np.inf)) for part in self._open[-1:]), default=-np.inf)
-        until = max(begun, float(stops.ms.max()))
-        waits = stops.ms >= until
-        if waits.any():
-            self._stops.add(stops.of(np.flatnonzero(waits)))
-            stops = stops.of(np.flatnonzero(~waits))
+        until = max(begun, self._stops.latest_ms)
+        stops = self._stops.take(until)
         asked, ended, change = self._ended(stops, until)
         self._rows.settle([change])
         parts, self._open, before = self._open, [], 0

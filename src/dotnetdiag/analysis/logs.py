@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import HOSTING, KINDS, SCOPE
-from dotnetdiag.analysis.request_spans import RequestSpans, SpanEvents
+from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
 from dotnetdiag.analysis.scratch import Scratch
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
@@ -36,6 +37,7 @@ _TEXT = "FormattedMessage"
 MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
 """Different messages, and characters of each, that are kept."""
 WARNING = 3
+_IS_SHOWN = [kind.name != SCOPE for kind in KINDS]
 NO_EVENTS = f"no messages: nothing was logged, or the recording lacks its events (record with --providers {PROVIDER}:0x4:5, which has all levels)"
 NO_TEXTS = f"more than {MOST_MESSAGES:,} different messages: the texts of those beyond are not kept"
 
@@ -65,7 +67,7 @@ class LogReport(Report):
 
 def logs(trace: Trace) -> LogReport:
     """What was logged in a recording."""
-    (made,) = fold(trace, LogsFold())
+    (made,) = fold(trace, LogsFold(), rows=SMALL_WINDOW)
     return made
 
 
@@ -83,18 +85,19 @@ class LogsFold:
         kinds = (FORMATTED, AS_JSON)
         self._plain = {event: KeptEvents(_message(event), numbers, names=names) for event in kinds}
         names = {**names, _TEXT: self._messages}
-        self._kept = {
-            event: KeptEvents(_message(event), numbers, names=names, activities=True, scratch=scratch)
-            for event in kinds
+        self._kept = {event: KeptEvents(_message(event), numbers, names=names, activities=True) for event in kinds}
+        self._told = {
+            event: KeptEvents(_message(event), (*numbers, "request"), names=names, scratch=scratch) for event in kinds
         }
+        """Those whose requests are looked up: ``request`` is the row of its span, or of the first around it that is shown."""
         self._alike = {event: _Alike() for event in self._kept}
-        self._spans = [SpanEvents(kind, scratch) for kind in KINDS]
+        self._spans = RequestSpans()
         self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Messages, and begins and ends of requests."""
         is_message = any(one.wants(schema) for one in self._kept.values())
-        return is_message or (self._has_rows and any(one.wants(schema) for one in self._spans))
+        return is_message or (self._has_rows and self._spans.wants(schema))
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
@@ -106,17 +109,43 @@ class LogsFold:
                 self._alike[event].add(kept, None if self._has_rows else messages)
                 if self._has_rows:
                     keeper.add(kept)
-        for one in self._spans if self._has_rows else ():
-            one.feed(window)
+        if self._has_rows:
+            self._spans.feed(window)
+            if self._spans.is_due(sum(map(len, self._kept.values()))):
+                self._follow(max(self._spans.latest_ms, *(one.latest_ms for one in self._kept.values())))
+
+    def _follow(self, until: float) -> None:
+        """Look up the requests of messages before that time."""
+        self._spans.follow(until)
+        for event, keeper in self._kept.items():
+            part = keeper.take(until)
+            if len(part):
+                of = self._spans.of_activity(part.pid, part["activity"], part.ms)
+                request = self._spans.nearest(of, [kind.provider == HOSTING for kind in KINDS])
+                request = np.where(request >= 0, request, self._spans.nearest(of, _IS_SHOWN))
+                fields = {name: part[name] for name in part.fields if name not in ("activity", "related")}
+                self._told[event].add(Kept(part.ms, part.pid, part.tid, {**fields, "request": request}))
+
+    def _copy(self) -> LogsFold:
+        made = copy(self)
+        made._spans = self._spans.copy()
+        made._kept = {event: one.copy() for event, one in self._kept.items()}
+        made._told = {event: one.copy() for event, one in self._told.items()}
+        return made
 
     def result(self) -> LogReport:
         """The answer."""
+        whole = self._copy()
+        whole._follow(np.inf)
+        return whole._result()
+
+    def _result(self) -> LogReport:
         event = FORMATTED if self._alike[FORMATTED].count else AS_JSON
         alike = self._alike[event]
         notes = () if alike.count else (NO_EVENTS,)
         if len(self._messages.names) > MOST_MESSAGES:
             notes = (NO_TEXTS,)
-        columns = self._columns(self._kept[event])
+        columns = self._columns(self._told[event])
         within = columns["request_row"].valid
         first, by_event = alike.table(self._names.names)
         if self._has_rows:
@@ -133,19 +162,13 @@ class LogsFold:
         )
 
     def _columns(self, kept: KeptEvents) -> dict[str, Column]:
-        """The rows of the table, some messages after the others: of all at once, and of spans as wide, a report on 300,000 took 190 MB."""
-        spans = RequestSpans(self._spans)
-        is_shown = spans.of_kinds(kind.name != SCOPE for kind in KINDS)
-        # of each span the row of its request, which -1 stands behind
-        request, nearest = spans.nearest(spans.of_provider(HOSTING)), spans.nearest(is_shown)
-        request = np.where(request >= 0, request, nearest)
-        del nearest
-        number_of = np.append(np.cumsum(is_shown, dtype=request.dtype) - 1, -1)[request]
-        label_of = np.append(spans.rows["label"], -1)[request]
-        del request
+        """The rows of the table, some messages after the others: of all at once a report on 300,000 took 190 MB."""
+        spans = self._spans
+        number_of = np.append(np.cumsum(np.array(_IS_SHOWN)[spans.kind], dtype=np.int32) - np.int32(1), np.int32(-1))
+        label_of = np.append(spans.rows.column("label", 0, len(spans)), np.int32(-1))
         parts: dict[str, list[Array]] = {}
         for part in kept.parts():
-            of = spans.of_activity(part.pid, part["activity"], part.ms)
+            of = part["request"]
             made = {
                 "ms": part.ms,
                 "pid": compact(part.pid),
@@ -160,8 +183,8 @@ class LogsFold:
             }
             for name, values in made.items():
                 parts.setdefault(name, []).append(values)
-        labels = spans.labels
-        del spans, number_of, label_of, is_shown
+        labels = [*spans.labels]
+        del spans, number_of, label_of
 
         def joined(name: str) -> Array:
             return np.concatenate(parts.pop(name))

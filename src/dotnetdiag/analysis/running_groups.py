@@ -67,8 +67,8 @@ class RunningGroups:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def add(self, keys: Array, rows: Array, values: Array | float = 0.0) -> None:
-        """Rows by their numbers, which ascend from one call to the next, and the keys and values of each."""
+    def add(self, keys: Array, rows: Array, values: Array | float = 0.0) -> Array:
+        """Rows by their numbers, which ascend from one call to the next, and the keys and values of each. Gives the number of each one's group."""
         which = self._keys.of(keys)
         more = len(self._keys) - len(self.count)
         self.first = np.append(self.first, np.full(more, _NEVER))
@@ -81,6 +81,7 @@ class RunningGroups:
         np.add.at(self.total, which, np.nan_to_num(values))
         np.fmax.at(self.most, which, values)
         np.add.at(self.known, which, ~np.isnan(values))
+        return which
 
     def keys(self) -> Array:
         """The key of each group."""

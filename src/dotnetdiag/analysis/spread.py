@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,7 +50,11 @@ class Spread:
         """As :func:`quantiles_of` has them."""
         if len(self) <= SORTED_VALUES:
             return quantiles_of(self._values.read(0, len(self)))
-        return dict(zip(NAMES, between(len(self), [*NAMES.values()], self._at_places), strict=True))
+        return dict(zip(NAMES, self.at([*NAMES.values()]), strict=True))
+
+    def at(self, shares: Sequence[float]) -> list[float]:
+        """The ones below which these shares are, of many values."""
+        return between(len(self), shares, self._at_places)
 
     def _at_places(self, places: Array) -> Array:
         """The values at places in their order, found digit by digit: each time all are counted by the next 16 bits."""

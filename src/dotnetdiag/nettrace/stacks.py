@@ -136,6 +136,13 @@ class StackTable:
             offsets = self._offsets[begin : min(begin + PART, len(self)) + 1]
             yield begin + np.flatnonzero(np.diff(offsets)), self._pool.data[int(offsets[0]) : int(offsets[-1])]
 
+    def pieces(self, first: int) -> tuple[npt.NDArray[np.int64], memoryview]:
+        """The bytes of all from that id on, one behind the other, and where each begins and the last ends, as far as the first is from the first of
+        all.
+        """
+        offsets = self._offsets[first : len(self) + 1]
+        return offsets, self._pool.data[int(offsets[0]) : int(offsets[-1])]
+
     def frames(self, stack_id: int) -> npt.NDArray[np.uint64]:
         """Addresses, innermost (leaf) first; empty for 0 and for ids that are not there."""
         raw = self.raw(stack_id)

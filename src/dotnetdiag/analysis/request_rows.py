@@ -1,0 +1,245 @@
+"""The rows of a report on requests, and what is alike together, made of spans some of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
+from dotnetdiag.analysis.grouped_spread import GroupedSpread
+from dotnetdiag.analysis.kind_rows import Values, columns_of
+from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
+from dotnetdiag.analysis.request_kinds import KINDS, SCOPE, routes
+from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans
+from dotnetdiag.analysis.running_groups import RunningGroups
+from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
+from dotnetdiag.events import Column, Scalar
+from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.table import Losses, Table
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+FAILED = 500
+"""Of a status: from here on it is the fault of who answers."""
+_SUMMED = ("cpu_ms", "lock_ms", "allocated_bytes")
+"""What a span has of its own, and of what is within it."""
+_ROW = np.dtype([
+    *((name, "f8") for name in ("start_ms", "duration_ms", "queue_ms", *COSTS)),
+    *((name, "i8") for name in ("pid", "tid", "status")),
+    *((name, "i4") for name in ("label", "reason", "parent")),
+    ("kind", "i1"),
+    ("depth", "i1"),
+])  # fmt: skip
+_COLUMNS = (
+    *("start_ms", "duration_ms", "pid", "tid", "kind", "name", "status", "failure", "queue_ms"),
+    *COSTS,
+    *("parent", "depth"),
+)
+_FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind in KINDS], np.int8)
+"""Kinds of one name count as one."""
+_REASONS = 1 << 32
+"""A failure by its reason is so much and its number; by its status alone, the status."""
+
+
+class RequestRows:
+    """The spans that are shown: all but those that only hold others together."""
+
+    def __init__(self, spans: RequestSpans, costs: RequestCosts | None) -> None:
+        self.has_activities = spans.has_activities
+        self._told = {name: costs is not None and costs.told(spans)[name] for name in COSTS}
+        self._kinds = Text.from_pylist([kind.name for kind in KINDS])
+        self._labels, self._reasons = Text.from_pylist([*spans.labels]), [*spans.reasons]
+        self._rows = SpilledRows(_ROW)
+        self._ways, self._way = routes(spans.labels, np.arange(len(spans.labels)))
+        self._counts = np.zeros(len(KINDS), np.int64)
+        self._failed = self._unfinished = 0
+        self._groups, self._sums = RunningGroups(), RunningSums(("failed", "queued", "queue_ms", *COSTS))
+        self._durations = GroupedSpread()
+        self._failures = RunningGroups()
+        for some in _shown(spans, costs.pauses() if costs else None):
+            self._add(some)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def _add(self, some: Array) -> None:
+        numbers = np.arange(len(self._rows), len(self._rows) + len(some))
+        kind = _FIRST_OF_KIND[some["kind"]]
+        has_failed = (some["reason"] >= 0) | (some["status"] >= FAILED)
+        self._counts += np.bincount(kind, minlength=len(KINDS))
+        self._failed += int(has_failed.sum())
+        self._unfinished += int(np.isnan(some["duration_ms"]).sum())
+        group = self._groups.add(kind.astype(np.int64) << 32 | self._way[some["label"]], numbers, some["duration_ms"])
+        self._durations.add(group, some["duration_ms"])
+        queue = some["queue_ms"]
+        self._sums.add(
+            group,
+            {"failed": has_failed, "queued": ~np.isnan(queue), "queue_ms": np.nan_to_num(queue)}
+            | {name: some[name] for name in COSTS},
+        )
+        rows = np.flatnonzero(has_failed)
+        why = np.where(some["reason"] >= 0, _REASONS + some["reason"].astype(np.int64), some["status"])[rows]
+        self._failures.add(group[rows] << 33 | np.clip(why, 0, 2 * _REASONS - 1), numbers[rows])
+        self._rows.append(some)
+
+    def totals(self) -> tuple[int, int, int, dict[str, int]]:
+        """How many, how many failed, have no end, and how many there are of each kind."""
+        by_kind = {KINDS[one].name: int(self._counts[one]) for one in np.flatnonzero(self._counts).tolist()}
+        return len(self), self._failed, self._unfinished, by_kind
+
+    def table(self, notes: Sequence[str], losses: Losses) -> Table:
+        """All of them."""
+
+        def made(names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+            return columns_of(self._rows, self._column, names, first, last)
+
+        return answer_sliced("requests", _COLUMNS, len(self), made, notes, losses)
+
+    def _column(self, name: str, values: Values) -> Column:
+        if name == "kind":
+            return Coded(self._kinds, values("kind"))
+        if name == "name":
+            return Coded(self._labels, values("label"))
+        if name == "failure":
+            reason = values("reason")
+            return Coded(self._texts_of_reasons(), reason, mask(reason >= 0))
+        if name in COSTS:
+            return self._cost(name, values(name))
+        own = values(name)
+        if name.endswith("_ms"):
+            return number(own, ~np.isnan(own))
+        known = {"status": own > 0, "parent": own >= 0}.get(name)
+        return whole(own, known)
+
+    def _texts_of_reasons(self) -> Text:
+        return Text.from_pylist([*self._reasons, ""])
+
+    def _cost(self, name: str, values: Array) -> Scalar:
+        """What was spent; nothing where that is not told."""
+        known = np.full(len(values), self._told[name])
+        return number(values, known) if name.endswith("_ms") else whole(values, known)
+
+    def by_route(self, notes: Sequence[str], losses: Losses) -> Table:
+        """What is alike together, what took most of the time first."""
+        found, sums = self._groups, self._sums
+        order = np.lexsort((found.first, -found.count, -found.total))
+        kind, way = np.divmod(found.keys()[order], 1 << 32)
+        median, most_of = self._durations.quantiles(found.known, (0.5, 0.95))
+        columns: dict[str, Column] = {
+            "kind": Coded(self._kinds, kind),
+            "route": Coded(Text.from_pylist([*self._ways]), way),
+            "count": whole(found.count[order]),
+            "failed": whole(sums["failed"][order]),
+            "total_ms": number(found.total[order]),
+            "median_ms": number(median[order]),
+            "p95_ms": number(most_of[order]),
+            "max_ms": number(found.most[order]),
+            "failure": self._commonest(order),
+            "queue_ms": number(sums["queue_ms"][order], sums["queued"][order] > 0),
+            **{name: self._cost(name, sums[name][order]) for name in COSTS},
+        }
+        return answer_table("requests by route", columns, notes, losses)
+
+    def _commonest(self, order: Array) -> Coded:
+        """Of each group why most of it failed: the reason that is told, or the status."""
+        group, why = np.divmod(self._failures.keys(), 1 << 33)
+        made = np.full(len(order), -1)
+        by = np.lexsort((why, self._failures.count))
+        made[group[by]] = why[by]  # of several the last, which is the most frequent
+        used, which = np.unique(made[order], return_inverse=True)
+        words = [
+            "" if one < 0 else f"status {one}" if one < _REASONS else self._reasons[one - _REASONS]
+            for one in used.tolist()
+        ]
+        return Coded(Text.from_pylist(words), which.reshape(-1), mask(made[order] >= 0))
+
+
+class RunningSums:
+    """Of groups the sums of several values, some rows after the others."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._sums = {name: np.zeros(0) for name in names}
+
+    def __getitem__(self, name: str) -> Array:
+        return self._sums[name]
+
+    def add(self, groups: Array, values: Mapping[str, Array]) -> None:
+        """Rows by the numbers of their groups, and what each has."""
+        count = int(groups.max(initial=-1)) + 1
+        for name, before in self._sums.items():
+            if count > len(before):
+                self._sums[name] = before = np.append(before, np.zeros(count - len(before)))
+            if values[name].any():
+                before += np.bincount(groups, values[name], len(before))
+
+
+def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
+    """Rows of what is shown, in their order, each with what it spent and all that is within it."""
+    is_shown = np.array([kind.name != SCOPE for kind in KINDS])
+    # of each span the row of the first around it that is shown, itself where it is
+    place = np.cumsum(is_shown[spans.kind], dtype=np.int32) - np.int32(1)
+    depths = np.zeros(int(place[-1]) + 1 if len(place) else 0, np.int8)
+    sums = _with_all_below(spans)
+    for first, some in spans.rows.slices():
+        last = first + len(some)
+        own = np.flatnonzero(is_shown[some["kind"]])
+        rows = np.zeros(len(own), _ROW)
+        for name in ("queue_ms", "pid", "tid", "status", "label", "reason", "kind"):
+            rows[name] = some[name][own]
+        begin, end = some["ms"][own], some["stop_ms"][own]
+        rows["start_ms"], rows["duration_ms"] = begin, np.maximum(end - begin, 0.0)
+        below = sums.read(len(sums) - last, len(sums) - first)[::-1]
+        for name in _SUMMED:
+            rows[name] = below[name][own]
+        if pauses is not None:
+            rows["gc_ms"] = pauses.within(rows["pid"], begin, end)
+        parent = spans.nearest(some["parent"][own], is_shown)
+        rows["parent"] = np.where(parent >= 0, place[parent], -1)
+        numbers = place[first + own]
+        _fill_depths(depths, rows["parent"], numbers)
+        rows["depth"] = depths[numbers]
+        yield rows
+
+
+def _fill_depths(depths: Array, parent: Array, numbers: Array) -> None:
+    """How deep rows are that follow each other, each behind the one that it is within."""
+    left = np.arange(len(numbers))
+    for _ in range(DEEPEST):
+        if not len(left):
+            return
+        above = np.where(parent[left] >= 0, depths[parent[left]], np.int8(0))
+        done = (parent[left] < 0) | (above > 0)
+        depths[numbers[left[done]]] = above[done] + 1
+        left = left[~done]
+
+
+def _with_all_below(spans: RequestSpans) -> SpilledRows:
+    """What each span has, and all that is within it: the last row first, for a row stands behind what it is within."""
+    made = SpilledRows([(name, "f8") for name in _SUMMED])
+    parent, depth = spans.parent, spans.depth
+    rows, waiting = np.zeros(0, np.int64), np.zeros((0, len(_SUMMED)))
+    for first in range((len(spans) - 1) // SLICE_ROWS * SLICE_ROWS, -1, -SLICE_ROWS):
+        some = spans.rows.read(first, min(first + SLICE_ROWS, len(spans)))
+        last = first + len(some)
+        sums = np.stack([some[name] for name in _SUMMED], axis=1)
+        here = rows >= first
+        np.add.at(sums, rows[here] - first, waiting[here])
+        rows, waiting = rows[~here], waiting[~here]
+        level = depth[first:last]
+        for one in range(int(level.max(initial=0)), 1, -1):
+            below = np.flatnonzero(level == one)
+            above = parent[first + below]
+            inside = above >= first
+            np.add.at(sums, above[inside] - first, sums[below[inside]])
+            rows, waiting = np.append(rows, above[~inside]), np.concatenate([waiting, sums[below[~inside]]])
+        rows, which = np.unique(rows, return_inverse=True)
+        added = np.zeros((len(rows), len(_SUMMED)))
+        np.add.at(added, which.reshape(-1), waiting)
+        waiting = added
+        given = np.zeros(len(some), made.kind)
+        for at, name in enumerate(_SUMMED):
+            given[name] = sums[::-1, at]
+        made.append(given)
+    return made

@@ -1,0 +1,43 @@
+"""Different texts of columns, numbered: bytes are looked up by compiled code, and nothing is made of a row."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.events.columns import Text
+from dotnetdiag.nettrace import StackTable
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+
+class TextIds:
+    """Numbers from 0 on, in the order in which texts come. No text is as an empty one."""
+
+    def __init__(self) -> None:
+        self._table = StackTable()  # which has whatever bytes it is given
+
+    def __len__(self) -> int:
+        return len(self._table) - 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all texts."""
+        return self._table.size_bytes
+
+    def of(self, column: Text) -> Array:
+        """The number of each row's text."""
+        starts = column.offsets[:-1].astype(np.int64, copy=False)
+        data = np.ascontiguousarray(column.data).data if len(column.data) else memoryview(bytes(1))
+        return self._table.intern_many(data, starts, np.diff(column.offsets)).astype(np.int64) - 1
+
+    def texts(self, first: int = 0) -> list[str]:
+        """Those from a number on."""
+        offsets, pool = self._table.pieces(first + 1)
+        raw, bounds = pool.tobytes(), (offsets - offsets[0]).tolist()
+        if raw.isascii():  # one decode, then slices
+            text = raw.decode("ascii")
+            return [text[begin:end] for begin, end in pairwise(bounds)]
+        return [raw[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(bounds)]
