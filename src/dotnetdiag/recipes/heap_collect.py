@@ -7,7 +7,9 @@ Rule 3: where something is missing, all is collected once more, and with a large
 another one had a walk made was not told of the types that came before. A runtime answers when it has walked (.NET 8 and
 later): what has not come soon after was lost, the walk's end too, and how much that is a runtime tells when it ends the session.
 Rule 4: a runtime that waits at its start is let run first. It may not yet be able to walk: when nothing comes soon, it is asked again.
-Rule 5: it ends when the walk has ended, when nothing has come of it for so long as is told, or with the target: never later.
+Rule 5: it ends when the walk has ended, when nothing has come of it for so long as is told, or with the target: never later. A busy program's
+other events go on meanwhile (one for each finalized object: .NET 8 to 10 took up to six minutes to end a session of such a program); for the end
+of the session, before which a runtime tells of modules, no longer is waited than :data:`PARTING_S`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.client import Client
+from dotnetdiag.client.limits import CLOSE_TIMEOUT_S
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import (
     Cancelled,
@@ -68,7 +71,10 @@ ANSWERS_BEHIND = 8
 """From this version on a runtime answers when it has walked, and then sends; .NET Core 3.1 answers first, and one whose threads wait may."""
 MOST_ATTEMPTS = 3
 PARTING_S = 10.0
-"""What a target may take to end a session whose walk has ended, beside the time of what still comes."""
+"""What a target may take to end a session whose walk has ended, beside the time of what still comes of the heap, not of other events."""
+NOT_ENDED = (
+    f"The target did not end the session in {PARTING_S:.0f} s; the heap is here, and modules may lack their paths."
+)
 REQUEST_S = 0.02
 """What it takes to ask for a session."""
 OBJECT_BYTES, ROW_BYTES = 64, 28
@@ -147,7 +153,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
 
     A heap that is not whole says so in its ``completeness``. Raises TimedOut where nothing of it came within the ``timeout``, NotPossible for a
     runtime that walks no heap, ConnectionEnded for a target that went before it told of any object, Cancelled after ``stop.stop()`` or
-    ``stop.cancel()``, and the errors of the client.
+    ``stop.cancel()`` where the walk had not ended by then, and the errors of the client.
     """
     observer, stop = observer or HeapObserver(), stop or Stop()
     timeout_s = seconds_of(options.timeout) or TIMEOUT_S
@@ -356,6 +362,8 @@ class _Walk:
         self._has_windows = False
         self.size_bytes = 0
         self.ended_by_itself = self.has_asked = False
+        self._has_left = False
+        """Before the stream had ended, which then is not cut."""
         self.notes: list[str] = []
         self.pauses: tuple[tuple[float, bool], ...] = ()
 
@@ -373,18 +381,19 @@ class _Walk:
                 try:
                     self._read(session, reading)
                 except DiagnosticsError as error:
-                    if isinstance(error, Cancelled | TimedOut) or not self._fold.objects:
+                    self._has_left = self._is_ended_early()
+                    if not self._has_left and (isinstance(error, Cancelled | TimedOut) or not self._fold.objects):
                         raise
-                    broken = error
+                    broken = None if self._has_left else error
         finally:
             session.abort()  # what it still has nobody waits for
             if reading is not None:
                 reading.close()
             with suppress(DiagnosticsError):
-                session.close()
+                session.close(timeout_s=TICK_S if self._has_left else CLOSE_TIMEOUT_S)
             if self._has_windows:
                 self.pauses = self._fold.pauses()
-        self._feed(self._stream.close())
+        self._feed(self._stream.flush() if self._has_left else self._stream.close())
         if self._has_windows:
             self.pauses = self._fold.pauses()
         lost = self._stream.losses.lost or 0
@@ -414,7 +423,9 @@ class _Walk:
         asked_at: float | None = None
         seen = (0, 0, 0)
         while True:
-            self._check()
+            if self._is_ended_early():
+                self._has_left = True
+                return
             now = time.monotonic()
             data = reading.read(QUIET_S if self._stream.waiting else TICK_S)
             if data is None:
@@ -438,17 +449,19 @@ class _Walk:
                 self.has_asked = True
                 session.stop()
                 self._fold.prepare()  # the runtime takes 0.1 s until it ends the session
-            elif asked_at is not None:
-                if data is not None:
-                    came = now
-                if now - came > PARTING_S:
-                    if any(seen):
-                        self.notes.append("The target did not end the session; what had come is here.")
-                    return
+            elif asked_at is not None and now - came > PARTING_S:
+                self._has_left = True
+                if any(seen):
+                    self.notes.append(NOT_ENDED)
+                return
 
-    def _check(self) -> None:
-        if self._stop.is_cancelled or self._stop.is_stopping:
+    def _is_ended_early(self) -> bool:
+        """Whether who waits has ended it, and the walk is here; raises Cancelled where it is not."""
+        if not (self._stop.is_cancelled or self._stop.is_stopping):
+            return False
+        if not self._has_windows or not self._fold.stopped:
             raise Cancelled
+        return True
 
     def _quiet_s(self, seen: tuple[int, int, int]) -> float:
         """For how long nothing comes where something was lost, or the runtime was not ready."""
