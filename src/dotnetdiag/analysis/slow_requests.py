@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.request_spans import DEEPEST
+from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Table
 
@@ -34,28 +35,30 @@ class SlowRequests:
         self._rows, self._there = requests, there
         kind, duration = requests["kind"], requests["duration_ms"]
         assert isinstance(kind, Coded)
+        assert isinstance(duration, Scalar)
         self._kinds, self._kind = [name or "" for name in kind.texts.to_pylist()], kind.which
-        self._duration = requests.numpy("duration_ms").astype(np.float64)
+        self._duration = duration.values
         self._has_ended = np.ones(len(requests), np.bool_) if duration.valid is None else duration.valid
         parent = requests["parent"]
-        above = requests.numpy("parent")
-        self._parent = (
-            above.astype(np.int64) if parent.valid is None else np.where(parent.valid, above, -1).astype(np.int64)
-        )
+        above = parent.values.astype(np.int32) if isinstance(parent, Scalar) else np.full(len(requests), -1, np.int32)
+        self._parent = above if parent.valid is None else np.where(parent.valid, above, np.int32(-1))
 
-    def places(self) -> Array:
-        """Those of requests that have ended, the longest first."""
+    def places(self, number: int) -> tuple[Array, int]:
+        """Those of the longest requests that have ended, so many, the longest first; and how many there are."""
         ended = np.flatnonzero(
             self._has_ended & self._of_kinds(lambda kind: kind not in _STEPS and not is_part(kind, self._there))
-        )
-        return ended[np.argsort(-self._duration[ended], kind="stable")]
+        ).astype(np.int32)
+        count, ms = len(ended), self._duration[ended]
+        if 0 < number < count:
+            ended = ended[ms >= np.partition(ms, count - number)[count - number]]
+        return ended[np.argsort(-self._duration[ended], kind="stable")][:number], count
 
     def within(self, places: Sequence[int]) -> list[Counter[str]]:
         """Of each what was within it, in ms by kind."""
         sums = np.zeros((len(places), len(self._kinds)))
-        wanted = np.full(len(self._rows) + 1, -1)
+        wanted = np.full(len(self._rows) + 1, -1, np.int32)
         wanted[list(places)] = np.arange(len(places))
-        rows = np.flatnonzero(self._has_ended & self._of_kinds(lambda kind: kind not in _AROUND))
+        rows = np.flatnonzero(self._has_ended & self._of_kinds(lambda kind: kind not in _AROUND)).astype(np.int32)
         above = self._parent[rows]
         for _ in range(DEEPEST):
             rows, above = rows[above >= 0], above[above >= 0]
@@ -69,8 +72,8 @@ class SlowRequests:
 
     def inside(self, place: int) -> list[tuple[int, int]]:
         """(place, how deep) of a request and of what was within it, and within the one that answered it, in the order of their begins."""
-        depth = self._rows.numpy("depth").astype(np.int64)
-        base = np.zeros(len(self._rows) + 1, np.int64)
+        depth = self._rows.numpy("depth").astype(np.int16)
+        base = np.zeros(len(self._rows) + 1, np.int16)
         is_in = np.zeros(len(self._rows) + 1, np.bool_)  # the last stands for no parent
         is_in[place], base[place] = True, depth[place]
         answering = self._answering(place)

@@ -61,10 +61,10 @@ def show(made: RequestReport, number: int) -> None:
         echo(f"{len(routes) - number:,} more")
     _why(routes, number)
     slow = SlowRequests(made.requests, kinds_there)
-    places = slow.places()
-    _list(made.requests, slow, places[:number].tolist())
-    if len(places) > number:
-        echo(f"{len(places) - number:,} more")
+    places, count = slow.places(number)
+    _list(made.requests, slow, places.tolist())
+    if count > number:
+        echo(f"{count - number:,} more")
     if len(places):
         _waterfall(made.requests, slow, int(places[0]))
 
