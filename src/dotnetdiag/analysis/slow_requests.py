@@ -35,9 +35,8 @@ class SlowRequests:
         self._rows, self._there = requests, there
         kind, duration = requests["kind"], requests["duration_ms"]
         assert isinstance(kind, Coded)
-        assert isinstance(duration, Scalar)
         self._kinds, self._kind = [name or "" for name in kind.texts.to_pylist()], kind.which
-        self._duration = duration.values
+        self._duration = duration.values if isinstance(duration, Scalar) else np.zeros(len(requests))
         self._has_ended = np.ones(len(requests), np.bool_) if duration.valid is None else duration.valid
         parent = requests["parent"]
         above = parent.values.astype(np.int32) if isinstance(parent, Scalar) else np.full(len(requests), -1, np.int32)
