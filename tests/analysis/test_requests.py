@@ -294,3 +294,37 @@ def test_routes_have_no_numbers_and_no_ids() -> None:
 )
 def test_addresses_are_as_people_write_them(text: str, expected: str) -> None:
     assert readable(text) == expected
+
+
+def test_fields_of_other_types_than_they_should_be_are_taken_as_far_as_they_go() -> None:
+    file, number = io.BytesIO(), FieldType(code=TypeCode.DOUBLE)
+    kinds = {
+        1: (HTTP, "RequestStart", ("scheme", "host")),
+        2: (HTTP, "RequestStop", ("statusCode",)),
+        3: (HTTP, "RequestLeftQueue", ("timeOnQueueMilliseconds",)),
+        4: ("Microsoft-Extensions-Logging", "FormattedMessage", ("EventId", "Level")),
+    }
+    with Writer(file) as writer:
+        for kind, (provider, name, fields) in kinds.items():
+            writer.add_metadata(
+                Metadata(
+                    metadata_id=kind,
+                    provider=provider,
+                    event_id=kind,
+                    name=name,
+                    fields=tuple(Field(name=one, type=number) for one in fields),
+                )
+            )
+        for at, value in enumerate((float("nan"), float("inf"), -1e300, 503.0, 1e15)):
+            for kind in (1, 3, 4, 2):
+                payload = struct.pack("<d", value) * len(kinds[kind][2])
+                writer.write_event(kind, at * 1000 + kind, payload, thread=2**63 - 1, activity=UUID(int=at + 1))
+    made = requests(Trace(file.getvalue()))
+    assert made.requests.values("status") == [None, 9223372036854774784, None, 503, 10**15]
+    assert made.requests.values("queue_ms") == [None, pytest.approx(1.8e308, rel=0.1), None, 503.0, 1e15]
+    assert made.totals.failed == 3
+    assert sorted(filter(None, made.by_route.values("failure"))) == [
+        "status 4294967295",
+        "status 4294967295",
+        "status 503",
+    ]

@@ -21,6 +21,8 @@ from dotnetdiag.trace.text_ids import TextIds
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
+_LARGEST = float((1 << 63) - 1024)
+"""A fraction that whole numbers hold."""
 HELD_TEXTS = 1 << 20
 """Bytes of texts that are known by their bytes: of more, what comes is looked up by its text again."""
 NONE = -1
@@ -315,6 +317,14 @@ def number_of(column: Column | None, count: int) -> Array:
         return np.full(count, NONE, np.int64)
     values = plain.values if plain.values.dtype.kind == "f" else plain.values.astype(np.int64)
     return values if plain.valid is None else np.where(plain.valid, values, NONE)
+
+
+def whole_numbers(values: Array) -> Array:
+    """Whole numbers of what should be some: a damaged file may say that a field has fractions."""
+    if values.dtype.kind != "f":
+        return values
+    found: Array = np.clip(np.nan_to_num(values, nan=NONE), -_LARGEST, _LARGEST)
+    return found.astype(np.int64)
 
 
 def _empty(shape: tuple[int, int, int]) -> Array:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, whole_numbers
 from dotnetdiag.analysis.kind_rows import Change, KindRows, KindStacks
 from dotnetdiag.analysis.pairs import pairs
 from dotnetdiag.analysis.profile import MILLISECONDS, State
@@ -34,7 +34,6 @@ _SHARE_OF_OPEN = 8
 _OPEN = np.dtype([("ms", "f8"), ("key", "i8"), ("row", "u4"), ("process", "i4")])
 _OPEN_TOGETHER = 1 << 14
 """What is open lies in parts of so many or more: of a million none is copied as a whole."""
-_MOST = float((1 << 63) - 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,7 +127,7 @@ class LastingEvents:
             if name != "ms":
                 rows[f"stop_{name}"] = NONE
         for name, values in {**kept.fields, **(more(kept) if more else {})}.items():
-            rows[name] = _whole(values)
+            rows[name] = whole_numbers(values)
         fresh = np.empty(len(kept), _OPEN)
         fresh["ms"], fresh["row"], fresh["key"], fresh["process"] = (
             kept.ms,
@@ -144,7 +143,7 @@ class LastingEvents:
         self._open.append(starts)
 
     def _key(self, kept: Kept) -> Array:
-        return kept.tid if self._by is None else _whole(kept[self._by])
+        return kept.tid if self._by is None else whole_numbers(kept[self._by])
 
     def _process(self, kept: Kept) -> Array:
         return self._processes.of(kept.pid.astype(np.int64, copy=False))
@@ -186,7 +185,7 @@ class LastingEvents:
         values = {"duration_ms": duration}
         for name in self._told:
             is_own = name in ("ms", "tid")
-            values[f"stop_{name}"] = getattr(stops, name) if is_own else _whole(stops[name])
+            values[f"stop_{name}"] = getattr(stops, name) if is_own else whole_numbers(stops[name])
         return Change(rows=starts["row"].astype(np.int64), values=values)
 
     def result(self, name: str, *, state: State = State.BLOCKED, of_program: bool = True) -> Lasting:
@@ -209,11 +208,3 @@ class LastingEvents:
             state=state,
             in_turn=self._by is None,
         )
-
-
-def _whole(values: Array) -> Array:
-    """Whole numbers of what should be some: a damaged file may say that a field has fractions."""
-    if values.dtype.kind != "f":
-        return values
-    found: Array = np.clip(np.nan_to_num(values, nan=NONE), -_MOST, _MOST)
-    return found.astype(np.int64)

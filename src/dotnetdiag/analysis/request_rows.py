@@ -80,8 +80,9 @@ class RequestRows:
             | {name: some[name] for name in COSTS},
         )
         rows = np.flatnonzero(has_failed)
-        why = np.where(some["reason"] >= 0, _REASONS + some["reason"].astype(np.int64), some["status"])[rows]
-        self._failures.add(group[rows] << 33 | np.clip(why, 0, 2 * _REASONS - 1), numbers[rows])
+        status = np.minimum(some["status"], _REASONS - 1)
+        why = np.where(some["reason"] >= 0, _REASONS + some["reason"].astype(np.int64), status)[rows]
+        self._failures.add(group[rows] << 33 | why, numbers[rows])
         self._rows.append(some)
 
     def totals(self) -> tuple[int, int, int, dict[str, int]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.fold import FOLDED_ROWS
-from dotnetdiag.analysis.kept_events import NONE, Kept
+from dotnetdiag.analysis.kept_events import NONE, Kept, whole_numbers
 from dotnetdiag.analysis.lasting import FOLLOWED_EVENTS
 from dotnetdiag.analysis.pairs import LatestRows, latest_rows, pairs, picked
 from dotnetdiag.analysis.request_events import SpanEvents
@@ -427,7 +427,7 @@ class _ActivityRows:
 def _open(kept: Kept, status: str = "") -> Array:
     made = np.zeros(len(kept), _OPEN)
     made["ms"], made["pid"], made["tid"], made["activity"] = kept.ms, kept.pid, kept.tid, kept["activity"]
-    made["status"] = kept[status] if status else NONE
+    made["status"] = whole_numbers(kept[status]) if status else NONE
     return made
 
 

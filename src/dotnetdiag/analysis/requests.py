@@ -133,9 +133,10 @@ class RequestsFold:
         made = np.zeros(len(messages), np.int16)
         logger = self._messages.texts.number(DIAGNOSTICS)
         rows = np.flatnonzero((kept["EventId"] == FINISHED) & (kept["LoggerName"] == logger))
-        texts = messages["payload.FormattedMessage"].take(rows).to_pylist()
+        column = messages.get("payload.FormattedMessage")
+        texts = [] if column is None else column.take(rows).to_pylist()
         found = [_STATUS.search(str(text)) for text in texts]
-        made[rows] = [int(one[1]) if one else 0 for one in found]
+        made[rows[: len(found)]] = [int(one[1]) if one else 0 for one in found]
         told = Kept(kept.ms, kept.pid, kept.tid, {"activity": kept["activity"], "status": made})
         return told if self._costs is not None else told.of(np.flatnonzero(made > 0))
 
