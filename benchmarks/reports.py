@@ -3,7 +3,7 @@ other reports take.
 
     python benchmarks/reports.py [rounds] [--no-record]
 
-On the traces ``mixed``, ``collections``, ``compilations`` and ``thrown`` of :mod:`traces`. Wanted: gc and jit in a fifth of the time of
+On the traces of :mod:`traces` but ``flood``. Wanted: gc and jit in a fifth of the time of
 ``gcstats`` and ``jitstats``, which read the file with TraceEvent, and each report in 150 MB. Ours print what people read, and then all rows as
 JSON.
 """
@@ -27,7 +27,7 @@ from tests.live.runtimes import unpack
 
 FASTER, MOST_MB = 5.0, 150.0
 THEIRS = {"gc": ("gcstats", "collections"), "jit": ("jitstats", "compilations")}
-ROWS = {"exceptions": "thrown"}
+ROWS = {"exceptions": "thrown", "requests": "requested", "logs": "requested"}
 """What has a row for each of very many."""
 OTHERS = (
     "allocations",

@@ -1,4 +1,4 @@
-"""The traces that benchmarks read: recorded from real runtimes once, and kept outside of the checkout.
+"""The traces that benchmarks read: recorded from real runtimes once (one is made), and kept outside of the checkout.
 
 ============  ==========  ============================================================================================
 trace         events      how
@@ -9,6 +9,7 @@ mixed         1 million   the gc-verbose profile and the sample profiler over a 
 collections   300,000     twenty thousand induced collections, as the profile gc-collect has them
 compilations  some 1,000  what a program that does a little of everything lets the compiler do
 thrown        2 million   four hundred thousand exceptions, with who caught them
+requested     1.4 million two hundred thousand requests, each with one within it, made by :mod:`requested`
 ============  ==========  ============================================================================================
 """
 
@@ -22,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks import requested
 from tests.live.runtimes import Target, unpack, workload
 
 from dotnetdiag.client import Client, TraceSession
@@ -68,6 +70,7 @@ RECIPES = {
         rundown=True,
     ),
 }
+MADE = {"requested": requested.make}
 
 
 def trace(name: str) -> Path:
@@ -76,7 +79,10 @@ def trace(name: str) -> Path:
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".part")
-        record(RECIPES[name], unfinished)
+        if name in MADE:
+            MADE[name](unfinished)
+        else:
+            record(RECIPES[name], unfinished)
         unfinished.rename(path)
     return path
 
