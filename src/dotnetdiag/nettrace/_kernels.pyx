@@ -9,7 +9,7 @@ and a call with others raises ValueError.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 
 from dotnetdiag.wire.prefetch cimport prefetch_once
 
@@ -1283,6 +1283,68 @@ def index_stacks(const uint32_t[::1] hashes not None, int64_t count, uint32_t[::
     with nogil:
         for i in range(1, count):
             slot = hashes[i] & mask
+            while slots[slot] != 0:
+                slot = (slot + 1) & mask
+            slots[slot] = <uint32_t>i
+
+
+# GUIDs ----------------------------------------------------------------------------------------------------------------
+
+
+def intern_guids(
+    const uint8_t[::1] data not None, const int64_t[::1] starts not None, int64_t first, const uint64_t[::1] keys not None,
+    int64_t[::1] state not None, uint32_t[::1] slots not None, uint8_t[::1] pool not None, uint32_t[::1] ids not None,
+):
+    """The numbers of the GUIDs at ``starts`` from number ``first`` on; how many it got to, fewer than there are when a table is full. 0 is that of
+    zeros, and of what does not lie in ``data``. -1, and nothing is written, when arrays do not fit.
+
+    ``state`` is how many there are, that of zeros included, whose bytes stand one behind the other in ``pool``. ``slots`` is a hash table of their
+    numbers, a power of two, at most three quarters full.
+    """
+    cdef int64_t at = first, count, start, slot, mask = slots.shape[0] - 1
+    cdef int64_t most = min(pool.shape[0] // 16, slots.shape[0] // 4 * 3)
+    cdef uint32_t found
+    cdef Bytes raw = &data[0]
+    cdef uint8_t[16] zeros
+    if first < 0 or ids.shape[0] != starts.shape[0] or state.shape[0] < 1 or keys.shape[0] < 6 or mask < 3 or slots.shape[0] & mask:
+        return -1
+    count = state[0]
+    if count < 1 or count > most:
+        return -1
+    memset(zeros, 0, 16)
+    with nogil:
+        while at < starts.shape[0]:
+            start = starts[at]
+            if start < 0 or start > data.shape[0] - 16 or memcmp(raw + start, zeros, 16) == 0:
+                ids[at] = 0
+                at += 1
+                continue
+            slot = hash_of(raw + start, 16, keys) & mask
+            found = slots[slot]
+            while found != 0 and (found >= count or memcmp(raw + start, &pool[16 * <int64_t>found], 16) != 0):
+                slot = (slot + 1) & mask
+                found = slots[slot]
+            if found == 0:
+                if count >= most:
+                    break
+                found = <uint32_t>count
+                memcpy(&pool[16 * count], raw + start, 16)
+                slots[slot] = found
+                count += 1
+            ids[at] = found
+            at += 1
+        state[0] = count
+    return at
+
+
+def index_guids(const uint8_t[::1] pool not None, int64_t count, const uint64_t[::1] keys not None, uint32_t[::1] slots not None):
+    """Put the numbers from 1 to ``count`` (exclusive) into a hash table of zeros that has room for them."""
+    cdef int64_t mask = slots.shape[0] - 1, slot, i
+    if mask < 3 or slots.shape[0] & mask or 16 * count > pool.shape[0] or count > slots.shape[0] // 4 * 3 or keys.shape[0] < 6:
+        raise ValueError("no room for so many")
+    with nogil:
+        for i in range(1, count):
+            slot = hash_of(&pool[16 * i], 16, keys) & mask
             while slots[slot] != 0:
                 slot = (slot + 1) & mask
             slots[slot] = <uint32_t>i

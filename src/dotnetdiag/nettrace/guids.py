@@ -9,17 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace.stacks import StackTable
+from dotnetdiag.nettrace import kernels
+from dotnetdiag.nettrace.room import Room
+from dotnetdiag.nettrace.stacks import HASH_KEYS
 
 ZERO = bytes(16)
+_LEAST = 1 << 8
 
 
 class GuidTable:
     """Interned GUIDs. Index 0 is the zero GUID, which means *none*.
 
-    Those that come many at once, from files, are in a table of bytes as stacks are: a file of requests has some for each, and an object for each
-    was most of the memory of a report, and a third of its time. Those that come one by one, from a program that writes events, are in a list and
-    a dict until others come so: a signal may interrupt :meth:`intern` and intern the same.
+    Those that come many at once, from files, are in a table of bytes: a file of requests has some for each, and an object for each was most of the
+    memory of a report, and a third of its time. In that they take 16 bytes each and some 7 for their places. Those that come one by one, from a
+    program that writes events, are in a list and a dict until others come so, and without compiled code always: a signal may interrupt
+    :meth:`intern` and intern the same.
     """
 
     __slots__ = ("_ids", "_raw", "_table")
@@ -27,16 +31,20 @@ class GuidTable:
     def __init__(self) -> None:
         self._raw: list[bytes] = [ZERO]
         self._ids: dict[bytes, int] = {ZERO: 0}
-        self._table: StackTable | None = None
-        """Instead of the two, which are empty then. GUID ``i`` is number ``i + 1`` here."""
+        self._table: _Table | None = None
+        """Instead of the two, which are empty then."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """The GUIDs alone: another process has other keys, and so other places."""
+        return _restored, (self.bytes().tobytes(),)
 
     def __len__(self) -> int:
-        return len(self._raw) if self._table is None else len(self._table) - 1
+        return len(self._raw) if self._table is None else len(self._table)
 
     def __getitem__(self, index: int) -> UUID:
         if self._table is None:
             return UUID(bytes_le=self._raw[index])
-        return UUID(bytes_le=self._table.raw(range(len(self))[index] + 1))
+        return UUID(bytes_le=self._table.raw(range(len(self))[index]))
 
     def __iter__(self) -> Iterator[UUID]:
         data = self.bytes().tobytes()
@@ -49,7 +57,7 @@ class GuidTable:
             if len(raw) != len(ZERO):
                 raise UsageError(f"a GUID has 16 bytes, not {len(raw)}")
             if self._table is not None:
-                return self._table.intern(raw) - 1
+                return int(self._table.intern(memoryview(raw), np.zeros(1, np.int64))[0])
             found = self._ids[raw] = len(
                 self._raw
             )  # no function of Python's, nor a loop, since it was looked for: nothing comes between
@@ -67,20 +75,63 @@ class GuidTable:
             return np.zeros(0, np.uint32)
         if not 0 <= int(starts.min()) <= int(starts.max()) <= len(data) - len(ZERO):
             raise UsageError("a GUID has 16 bytes, and lies in what it is read from")
+        if kernels.KERNELS is None:
+            return np.array([self.intern(bytes(data[at : at + 16])) for at in starts.tolist()], np.uint32)
         if self._table is None:
-            self._table = StackTable(8)
-            _interned(
-                self._table, memoryview(b"".join(self._raw)), np.arange(len(self._raw), dtype=np.int64) * len(ZERO)
-            )
+            self._table = _Table()
+            self._table.intern(memoryview(b"".join(self._raw)), np.arange(len(self._raw), dtype=np.int64) * len(ZERO))
             self._raw, self._ids = [], {}
-        return _interned(self._table, data, starts) - 1
+        return self._table.intern(data, starts)
 
     def bytes(self) -> npt.NDArray[np.uint8]:
         """All of them, 16 bytes each in .NET order, one after another."""
-        if self._table is None:
-            return np.frombuffer(b"".join(self._raw), np.uint8)
-        return self._table.arrays()[1].view(np.uint8)
+        return np.frombuffer(b"".join(self._raw), np.uint8) if self._table is None else self._table.bytes()
 
 
-def _interned(table: StackTable, data: memoryview, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-    return table.intern_many(data, starts, np.full(len(starts), len(ZERO), np.int64))
+def _restored(raw: bytes) -> GuidTable:
+    """A table of these, with numbers in this order."""
+    table = GuidTable()
+    table.intern_many(np.frombuffer(raw, np.uint8).reshape(-1, len(ZERO)))
+    return table
+
+
+class _Table:
+    """GUIDs one behind the other, and where each is, by its hash."""
+
+    __slots__ = ("_pool", "_slots", "_state")
+
+    def __init__(self) -> None:
+        self._state = np.ones(1, np.int64)
+        self._pool, self._slots = Room(16 * _LEAST), np.zeros(2 * _LEAST, np.uint32)
+
+    def __len__(self) -> int:
+        return int(self._state[0])
+
+    def intern(self, data: memoryview, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+        """Their numbers; 0 of zeros."""
+        assert kernels.KERNELS is not None
+        ids, done = np.zeros(len(starts), np.uint32), 0
+        while True:
+            pool = self._pool.array()
+            done = kernels.KERNELS.intern_guids(data, starts, done, HASH_KEYS, self._state, self._slots, pool, ids)
+            assert done >= 0, "arrays that do not fit each other"
+            if done == len(starts):
+                return ids
+            room = len(pool) // 16
+            if len(self) == len(self._slots) // 4 * 3:
+                slots = np.zeros(2 * len(self._slots), np.uint32)
+                kernels.KERNELS.index_guids(pool, len(self), HASH_KEYS, slots)
+                self._slots = slots
+            del pool
+            if len(self) == room:
+                self._pool.grow(16 * (room + max(room // 4, _LEAST)))
+
+    def raw(self, number: int) -> bytes:
+        """The 16 bytes of one."""
+        return self._pool.array()[16 * number : 16 * number + 16].tobytes()
+
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """All of them."""
+        made = self._pool.array()[: 16 * len(self)]
+        made.flags.writeable = False
+        return made

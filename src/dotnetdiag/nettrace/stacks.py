@@ -22,7 +22,7 @@ STACK_COST = 320
 PART = 1 << 16
 """Stacks of a block that are looked at together."""
 _LEAST, _LEAST_BYTES = 32, 4096
-_KEYS = np.frombuffer(bytearray(os.urandom(258 * 8)), np.uint64)
+HASH_KEYS = np.frombuffer(bytearray(os.urandom(258 * 8)), np.uint64)
 """Of the hashes of stacks: nobody can write a file whose stacks meet."""
 
 _Item = TypeVar("_Item", bound=np.generic)
@@ -78,7 +78,17 @@ class StackTable:
         ids, done = np.zeros(len(starts), np.uint32), 0
         while True:
             done = kernels.KERNELS.intern_stacks(
-                data, starts, sizes, done, _KEYS, self._state, self._offsets, self._hashes, self._slots, self._pool, ids
+                data,
+                starts,
+                sizes,
+                done,
+                HASH_KEYS,
+                self._state,
+                self._offsets,
+                self._hashes,
+                self._slots,
+                self._pool,
+                ids,
             )
             assert done >= 0, "arrays that do not fit each other"
             if done == len(starts):

@@ -1,0 +1,125 @@
+"""Tables of GUIDs in every form of the loops, and the memory that they grow in."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from tests.nettrace.kernel_forms import COMPILED_FORMS, FORM_IDS, FORMS, without_kernels
+
+from dotnetdiag.errors import UsageError
+from dotnetdiag.nettrace import GuidTable, fallback
+from dotnetdiag.nettrace.room import Room
+
+
+@pytest.fixture(params=FORMS, ids=FORM_IDS)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param is fallback:
+        without_kernels(monkeypatch)
+
+
+def numbers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """GUIDs whose first bytes are these numbers."""
+    made = np.zeros((len(values), 2), np.uint64)
+    made[:, 0] = values
+    return made.view(np.uint8).reshape(-1, 16)
+
+
+@pytest.mark.usefixtures("form")
+def test_a_guid_has_one_number_however_it_comes() -> None:
+    table, known = GuidTable(), {0: 0}
+    assert table.intern(numbers(np.array([7])).tobytes()) == 1
+    known[7] = 1
+    random = np.random.default_rng(1)
+    for count in (1, 3, 2000, 5000):
+        values = random.integers(0, 4000, count)
+        expected = [known.setdefault(int(value), len(known)) for value in values]
+        assert table.intern_many(numbers(values)).tolist() == expected
+        assert len(table) == len(known)
+    assert table.intern(numbers(np.array([4001])).tobytes()) == len(known)
+    assert table.intern(bytes(16)) == 0
+    order = [*known, 4001]
+    assert table.bytes().tobytes() == numbers(np.array(order)).tobytes()
+    assert table[1] == UUID(bytes_le=numbers(np.array([7])).tobytes())
+    assert [*table] == [UUID(bytes_le=one.tobytes()) for one in numbers(np.array(order))]
+    with pytest.raises(UsageError):
+        table.intern(bytes(15))
+    with pytest.raises(UsageError):
+        table.intern_at(memoryview(bytes(20)), np.array([0, 5]))
+    with pytest.raises(IndexError):
+        table[len(table)]
+
+
+def test_what_is_given_out_stays_while_more_comes() -> None:
+    table = GuidTable()
+    table.intern_many(numbers(np.arange(1, 300)))
+    before = table.bytes()
+    kept = before.tobytes()
+    table.intern_many(numbers(np.arange(300, 3000)))
+    assert before.tobytes() == kept
+    assert table.bytes()[: len(kept)].tobytes() == kept
+    assert not before.flags.writeable
+
+
+@pytest.mark.parametrize("kernels", COMPILED_FORMS)
+def test_the_kernel_stops_before_it_writes_beyond_any_table(kernels: Any) -> None:
+    data, keys = numbers(np.arange(1, 101)).reshape(-1), np.arange(1, 9, dtype=np.uint64)
+    starts = np.arange(100, dtype=np.int64) * 16
+    for slots, room in ((4, 1000), (64, 1000), (1024, 20), (1024, 1000)):
+        table, pool = np.zeros(slots, np.uint32), np.zeros(16 * room + 5, np.uint8)
+        state, ids = np.ones(1, np.int64), np.zeros(100, np.uint32)
+        done = kernels.intern_guids(data, starts, 0, keys, state, table, pool, ids)
+        assert done == min(100, slots // 4 * 3 - 1, room - 1)
+        assert state.tolist() == [done + 1]
+        assert ids[:done].tolist() == [*range(1, done + 1)]
+        assert not pool[16 * (done + 1) :].any()
+        again = np.zeros(slots, np.uint32)
+        kernels.index_guids(pool, done + 1, keys, again)
+        assert sorted(again.tolist()) == sorted(table.tolist())
+    places = np.array([-1, 1 << 62, len(data) - 15, 0], np.int64)
+    assert kernels.intern_guids(data, places, 0, keys, state, table, pool, ids[:4]) == 4
+    assert ids[:4].tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("kernels", COMPILED_FORMS)
+def test_the_kernel_refuses_arrays_that_do_not_fit(kernels: Any) -> None:
+    def done(
+        slots: int = 64, room: int = 10, count: int = 1, keys: int = 6, ids: int = 1, first: int = 0
+    ) -> tuple[int, bool]:
+        state, table = np.full(1, count, np.int64), np.zeros(slots, np.uint32)
+        pool = np.zeros(16 * room, np.uint8)
+        made = kernels.intern_guids(
+            np.ones(16, np.uint8),
+            np.zeros(1, np.int64),
+            first,
+            np.ones(keys, np.uint64),
+            state,
+            table,
+            pool,
+            np.zeros(ids, np.uint32),
+        )
+        return int(made), bool(table.any() or pool.any())
+
+    assert done() == (1, True)
+    for wrong in ({"slots": 60}, {"slots": 2}, {"count": 0}, {"count": 11}, {"keys": 5}, {"ids": 2}, {"first": -1}):
+        assert done(**wrong) == (-1, False)
+    for slots, room, count in ((60, 100, 2), (64, 1, 2), (64, 100, 49)):
+        with pytest.raises(ValueError, match="no room"):
+            kernels.index_guids(np.zeros(16 * room, np.uint8), count, np.ones(6, np.uint64), np.zeros(slots, np.uint32))
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_memory_grows_with_what_is_in_it(can: bool) -> None:
+    room = Room(100)
+    room.array()[:] = 7
+    held = None if can else room.array()
+    for size in (5000, 1_000_000):
+        room.grow(size)
+        made = room.array(np.uint8)
+        assert len(made) == size
+        assert (made[:100] == 7).all()
+        assert not made[100:].any()
+        del made
+    assert held is None or (held == 7).all()
