@@ -573,6 +573,6 @@ def test_blocks_are_taken_as_one_by_one() -> None:
         data = session.data()
         made = heaps_of(data)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Walk, "take_blocks", lambda self, window, done: done)
+            patch.setattr(Walk, "take_blocks", lambda self, window, done, most: done)
             for one, other in zip(made, heaps_of(data), strict=True):
                 assert equal(one, other)
