@@ -325,15 +325,20 @@ class _Events:
     def __init__(self, table: EventTable, roles: Mapping[int, int]) -> None:
         self.table, self.roles = table, roles
         self.kinds = _kinds(table.headers.metadata_id, roles)
-        self._columns: dict[tuple[int, str], tuple[Array, Column | None]] = {}
+        self._rows: dict[int, Array] = {}
+        self._columns: dict[tuple[int, str], Column | None] = {}
 
-    def column(self, number: int, name: str) -> tuple[Array, Column | None]:
-        """The rows of a type's events and one of its fields, decoded for the whole window."""
-        found = self._columns.get((number, name))
-        if found is None:
-            column = self.table.part(number).flat.get(name)
-            found = self._columns[number, name] = np.asarray(self.table.rows_of(number)), column
-        return found
+    def place(self, number: int, row: int) -> int:
+        """Which of its type's events one is."""
+        if number not in self._rows:
+            self._rows[number] = np.asarray(self.table.rows_of(number))
+        return int(self._rows[number].searchsorted(row))
+
+    def column(self, number: int, name: str) -> Column | None:
+        """A field of a type's events, decoded for the whole window."""
+        if (number, name) not in self._columns:
+            self._columns[number, name] = self.table.part(number).flat.get(name)
+        return self._columns[number, name]
 
     @cached_property
     def elapsed_ns(self) -> Array:
@@ -349,34 +354,31 @@ class _Events:
 class _Row:
     """One event of a window."""
 
-    __slots__ = ("_events", "_number", "_row")
+    __slots__ = ("_events", "_number", "_place", "_row")
 
     def __init__(self, events: _Events, number: int, row: int) -> None:
         self._events, self._number, self._row = events, number, row
-
-    def _field(self, name: str) -> tuple[Column | None, int]:
-        rows, column = self._events.column(self._number, name)
-        return column, int(np.searchsorted(rows, self._row))
+        self._place = events.place(number, row) if number else 0
 
     def value(self, name: str) -> int:
         """A number; 0 where this version of the event has none."""
-        column, place = self._field(name)
-        found = None if column is None else column.item(place)
+        column = self._events.column(self._number, name)
+        found = None if column is None else column.item(self._place)
         return int(found) if isinstance(found, int) else 0
 
     def text(self, name: str) -> str | None:
         """A text."""
-        column, place = self._field(name)
-        return column.item(place) if isinstance(column, Text) else None
+        column = self._events.column(self._number, name)
+        return column.item(self._place) if isinstance(column, Text) else None
 
     def fields(self) -> Mapping[str, Column] | None:
         """The columns of its list of rows; None where it cannot be read."""
-        column, place = self._field("Values")
+        column = self._events.column(self._number, "Values")
         if not isinstance(column, ListOf) or not isinstance(column.child, Struct):
             return None
-        if column.valid is not None and not column.valid[place]:
+        if column.valid is not None and not column.valid[self._place]:
             return None
-        rows = np.arange(column.offsets[place], column.offsets[place + 1])
+        rows = np.arange(column.offsets[self._place], column.offsets[self._place + 1])
         return {name: child.take(rows) for name, child in column.child.fields.items()}
 
     @property
