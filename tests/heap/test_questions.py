@@ -164,6 +164,36 @@ def test_a_static_variable_holds_a_list_and_not_the_variable_of_a_method() -> No
     assert paths(only_local, "List") == [(1, True, [ROOTS, LOCALS, "List"])]
 
 
+@pytest.mark.parametrize("holders", [1, 2, 300])
+def test_all_stacks_are_searched_at_once(holders: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+
+    def counted(starts: Any, targets: Any, root: int, search: Any = kernels.breadth_first) -> Any:
+        searched.append(root)
+        return search(starts, targets, root)
+
+    monkeypatch.setattr(kernels, "breadth_first", counted)
+    types = [ROOTS, "Shared", *[LOCALS] * holders, "List", "Item"]
+    stacks, item = range(2, 2 + holders), 3 + holders
+    ways = [
+        (0, 1),
+        *((0, stack) for stack in stacks),
+        *((stack, item - 1) for stack in stacks),
+        (item - 1, item),
+        (2, 1),
+    ]
+    order, parent = heap_from(types, ways).breadth_first
+    assert searched == [0, 0]
+    assert order.tolist() == [0, 1, *stacks, item - 1, item]
+    assert parent.tolist() == [kernels.NONE, *[0] * (1 + holders), 2, item - 1]
+
+
+def test_what_only_stacks_reach_is_held_by_the_nearest() -> None:
+    heap = heap_from([ROOTS, LOCALS, "[Pinned local vars]", "Box", "Item"], [(0, 1), (0, 2), (1, 3), (3, 4), (2, 4)])
+    order, parent = heap.breadth_first
+    assert (order.tolist(), parent[4]) == ([0, 1, 2, 3, 4], 2)
+
+
 def test_first_ways_add_up_to_the_objects() -> None:
     """A way may be the first of one object, and another one of the next."""
     types = [ROOTS, STATICS, VARIABLE, ARRAY, "Byte[]", "Byte[]"]

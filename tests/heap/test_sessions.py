@@ -166,6 +166,30 @@ def test_roots_hang_where_the_reference_hangs_them() -> None:
     assert heap.roots.values("root_id")[8] == A  # the key of a dependent handle
 
 
+def test_references_of_many_static_variables_are_added_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    added: list[int] = []
+
+    def extend(self: Growing, values: Any, made: Any = Growing.extend) -> None:
+        added.append(len(values))
+        made(self, values)
+
+    monkeypatch.setattr(Growing, "extend", extend)
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    for first in range(0, 2000, 500):
+        session.statics([((A, 0x7777, B)[row % 3], 2 + row // 2, 0, "") for row in range(first, first + 500)])
+    session.nodes([(A, 24, 1, 0), (B, 24, 1, 0)])
+    session.edges([])
+    session.stop()
+    heap = heap_of(session.data())
+    assert len(added) < 40
+    variables = heap.references(heap.root + 1)
+    assert [heap.type_of(node) for node in variables[:2]] == ["[static var Type(0x2).]", "[static var Type(0x3).]"]
+    assert [heap.references(node).tolist() for node in variables[:3]] == [[0, 2], [1, 0], [2, 1]]
+    assert len(variables) == 1000
+
+
 def test_paths_name_the_keys_of_dependent_handles() -> None:
     session = Session()
     session.start()
@@ -573,6 +597,6 @@ def test_blocks_are_taken_as_one_by_one() -> None:
         data = session.data()
         made = heaps_of(data)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Walk, "take_blocks", lambda self, window, done: done)
+            patch.setattr(Walk, "take_blocks", lambda self, window, done, most: done)
             for one, other in zip(made, heaps_of(data), strict=True):
                 assert equal(one, other)

@@ -162,12 +162,12 @@ class _Building:
         starts, target = self.walk.edge_start, self.walk.target
         if (rcw != NONE).any():
             self._add_rcws(rcw)
-        kept = [np.array([row], np.uint32) if row != NONE else np.zeros(0, np.uint32) for row in ccw.tolist()]
-        children = pseudo.children
-        counts = [*([0] * len(self.undefined)), *map(len, kept), *map(len, children)]
-        starts.extend(np.uint64(len(target)) + np.cumsum(np.array(counts, np.uint64)))
-        for part in (*kept, *children):
-            target.extend(part)
+        is_there = ccw != NONE
+        counts, children = pseudo.children
+        more = np.concatenate([np.zeros(len(self.undefined), np.uint64), is_there, counts]).astype(np.uint64)
+        starts.extend(np.uint64(len(target)) + np.cumsum(more))
+        target.extend(ccw[is_there])
+        target.extend(children)
         made = starts.taken()
         return made.view(np.int64) if made.dtype == np.uint64 else made, target.taken()
 

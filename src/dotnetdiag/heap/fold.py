@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,7 +17,8 @@ from dotnetdiag.heap.building import build
 from dotnetdiag.heap.facts import HeapFacts, Segment
 from dotnetdiag.heap.moments import Moment, Moments
 from dotnetdiag.heap.type_names import TypeRows
-from dotnetdiag.heap.walk import KINDS, OTHER_KIND, Walk
+from dotnetdiag.heap.walk import KINDS, OTHER_KIND, BlockRuns, Walk
+from dotnetdiag.heap.walks import WalkRoom, Walks
 
 if TYPE_CHECKING:
     from dotnetdiag.events import Column
@@ -29,8 +31,6 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _BLOCKING, _INDUCED, _OLDEST = 0, 1, 2
 _OF_WALKS = {ids.STATICS, ids.CCWS, ids.RCWS}
-_MOST_EMPTY = 8
-"""Collections without objects that are kept: these may still come."""
 _MS = 1e6
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -44,20 +44,15 @@ class HeapFold:
     def __init__(self) -> None:
         self._processes: dict[int, _Process] = {}
         self._context: Context | None = None
-        self._ready: Walk | None = None
+        self._room = WalkRoom()
 
     def have_ready(self, objects: int, goes_on: Callable[[], bool]) -> None:
         """Before anything comes, and as long as it ``goes_on``: have memory at hand for so many objects of the first walk, where the system can.
         What is not used is given back.
         """
-        self._ready = Walk(8)
+        self._room.ready = Walk(8)
         if objects:
-            self._ready.have_ready(objects, goes_on)
-
-    def _walk(self, pointer_size: int) -> Walk:
-        """A new one."""
-        made, self._ready = self._ready, None
-        return made if made is not None and made.pointer_size == pointer_size else Walk(pointer_size)
+            self._room.ready.have_ready(objects, goes_on)
 
     def wants(self, schema: EventSchema) -> bool:
         """Events of the walk, of types and modules, and of the collection that makes it."""
@@ -67,18 +62,21 @@ class HeapFold:
         """Take the next window. Nothing of it is held."""
         self._context = window.trace
         roles = {number: found for number, schema in window.schemas.items() if (found := ids.role(schema)) is not None}
+        events = _Events(window, roles)
         pids = window.numpy("pid") if len(window) else np.zeros(0, np.int64)
-        for pid in np.unique(pids).tolist():
+        order = np.argsort(pids, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(pids[order])) + 1) if len(pids) else ():
+            pid = int(pids[rows[0]])
             process = self._processes.get(pid)
             if process is None:
                 info = window.trace.meaning.info
-                process = self._processes[pid] = _Process(pid, 4 if info.pointer_size == 4 else 8, self._walk)
-            process.feed(window, roles, None if len(pids) == int((pids == pid).sum()) else pids == pid)
+                process = self._processes[pid] = _Process(pid, 4 if info.pointer_size == 4 else 8, self._room)
+            process.feed(events, rows)
 
     @property
     def objects(self) -> int:
         """How many objects have come."""
-        return sum(len(walk.address) for one in self._processes.values() for walk in one.walks)
+        return sum(walk.objects for one in self._processes.values() for walk in one.walks)
 
     @property
     def edges(self) -> int:
@@ -106,92 +104,95 @@ class HeapFold:
         """
         for process in self._processes.values():
             for walk in process.walks:
-                if walk.is_settled and not walk.problems():
+                if walk.resolved is None and walk.is_settled and not walk.problems():
                     walk.resolve()
 
-    def result(self) -> tuple[Heap, ...]:
-        """The heaps, in the order of their walks; to be asked for once. None where no event told of objects. UsageError before the first window."""
+    @property
+    def dumps(self) -> int:
+        """How many heaps there are as yet."""
+        return sum(walk.has_any for one in self._processes.values() for walk in one.walks)
+
+    def result(self, dump: int | None = None) -> tuple[Heap, ...]:
+        """The heaps, in the order of their walks, or the ``dump``-th alone, counted from 1; to be asked for once. None where no event told of
+        objects, or there are not so many. UsageError before the first window.
+        """
         if self._context is None:
             raise UsageError("no window was fed")
         losses = self._context.losses
         problems = [f"{losses.lost:,} events were lost"] if losses.lost else []
         if losses.damage:
             problems.append(losses.damage)
-        made = []
+        if self._room.is_over:
+            problems.append(f"more than {self._room.most:,} heaps: those beyond were left out")
+        made, number, dumps = [], 0, self.dumps
         for process in self._processes.values():
-            process.settle()
-            while process.walks:
-                walk = process.walks.pop(0)
-                if walk.has_any:
-                    made.append(build(walk, process.types, process.modules, process.facts(walk), problems))
-        facts = [replace(heap.facts, dump=number, dumps=len(made)) for number, heap in enumerate(made, 1)]
-        return tuple(replace(heap, facts=own) for heap, own in zip(made, facts, strict=True))
+            walks = process.settled()[::-1]
+            while walks:
+                walk = walks.pop()  # what it has is given back when its heap is built
+                number += walk.has_any
+                if walk.has_any and dump in (None, number):
+                    facts = replace(process.facts(walk), dump=number, dumps=dumps)
+                    made.append(build(walk, process.types, process.modules, facts, problems))
+        return tuple(made)
 
 
 class _Process:
     """The events of one process."""
 
-    def __init__(self, pid: int, pointer_size: int, make: Callable[[int], Walk]) -> None:
-        self.pid, self._pointer_size, self._make = pid, pointer_size, make
+    def __init__(self, pid: int, pointer_size: int, room: WalkRoom) -> None:
+        self.pid, self._pointer_size = pid, pointer_size
         self.types = TypeRows()
         self.modules: dict[int, str] = {}
-        self.walks: list[Walk] = []
+        self.walks = Walks(room, pointer_size)
         self._command_line: str | None = None
         self._moments = Moments()
-        self._now = 0
         self._latest_ns = 0
 
     # events -----------------------------------------------------------------------------------------------------------
 
-    def feed(self, window: EventTable, roles: Mapping[int, int], own: Array | None) -> None:
+    def feed(self, events: _Events, rows: Array) -> None:
         """Events of a window are in the order of time, and may be older than those of windows before: each goes to the walk of its time."""
-        headers, data = window.headers, window.trace.buffer
-        rows = np.arange(len(window)) if own is None else np.flatnonzero(own)
+        headers, data = events.table.headers, events.table.trace.buffer
         numbers, offsets, lengths, times = (
             column[rows]
             for column in (headers.metadata_id, headers.payload_offset, headers.payload_length, headers.time)
         )
-        kinds = _kinds(numbers, roles)
+        kinds = events.kinds[rows]
         blocks = data, offsets.astype(np.int64), lengths.astype(np.int64), kinds, self._pointer_size == 8
-        at, limit, places = 0, 0, dict[int, Array]()
+        runs = BlockRuns(blocks)
+        at, limit = 0, 0
         while at < len(rows):
             if at >= limit:
                 limit = self._turn(times, at)
             if kinds[at] != OTHER_KIND:
-                done = self._taken(blocks, at, limit)
+                done = self._taken(blocks, runs, at, limit)
                 if done > at:
-                    self._begins(window, rows, times, at, kinds[at:done])
+                    self._begins(events, rows, times, at, kinds[at:done])
                     at = done
                     continue
             number, row = int(numbers[at]), int(rows[at])
-            role = roles.get(number, 0)
+            role = events.roles.get(number, 0)
             if role in ids.INDEXED:
-                self._block(role, data, int(offsets[at]), int(lengths[at]))
-                self._begins(window, rows, times, at)
+                self._block(role, data, int(offsets[at]), int(lengths[at]), int(times[at]))
+                self._begins(events, rows, times, at)
             elif role:
-                if number not in places:
-                    places[number] = np.asarray(window.rows_of(number))
-                self._event(role, _Row(window, number, int(np.searchsorted(places[number], row)), row))
+                self._event(role, _Row(events, number, row))
                 if role in _OF_WALKS:
-                    self._begins(window, rows, times, at)
+                    self._begins(events, rows, times, at)
                 limit = at  # there may be another walk now
             at += 1
         of_objects = np.flatnonzero((kinds != 0) & (kinds != OTHER_KIND))
         if len(of_objects):
-            self._latest_ns = max(self._latest_ns, _Row(window, 0, 0, int(rows[of_objects[-1]])).elapsed_ns)
+            self._latest_ns = max(self._latest_ns, int(events.elapsed_ns[rows[of_objects[-1]]]))
 
     def _turn(self, times: Array, at: int) -> int:
         """Go on with the walk of an event: the first event that is of the next walk."""
-        time = int(times[at])
-        following = (number for number, walk in enumerate(self.walks) if walk.begin > time)
-        self._now = max(next(following, len(self.walks)) - 1, 0)
-        if self._now + 1 >= len(self.walks):
-            return len(times)
-        return at + max(int(np.searchsorted(times[at:], self.walks[self._now + 1].begin)), 1)
+        following = self.walks.turn(int(times[at]))
+        return len(times) if following is None else at + max(int(np.searchsorted(times[at:], following)), 1)
 
-    def _begins(self, window: EventTable, rows: Array, times: Array, at: int, kinds: Array | None = None) -> None:
+    def _begins(self, events: _Events, rows: Array, times: Array, at: int, kinds: Array | None = None) -> None:
         """Have the walk know when its first block came: this event, or the first that is of a kind."""
-        walk = self._walk()
+        walk = self.walks.current
         if walk.first is not None and times[at] >= walk.first:
             return
         if kinds is not None:
@@ -199,32 +200,27 @@ class _Process:
             if not len(own):
                 return
             at += int(own[0])
-        walk.begins(_Row(window, 0, 0, int(rows[at])).moment(0))
+        walk.begins(_Row(events, 0, int(rows[at])).moment(0))
 
-    def _taken(self, blocks: Window, at: int, limit: int) -> int:
+    def _taken(self, blocks: Window, runs: BlockRuns, at: int, limit: int) -> int:
         """Have a compiled loop take blocks from an event on, where it is one: the first event that is left."""
-        if not self.walks or self._walk().resolved is not None:
+        if not self.walks or self.walks.current.resolved is not None:
             return at
         data, offsets, lengths, kinds, is_wide = blocks
-        return self._walk().take_blocks((data, offsets[:limit], lengths[:limit], kinds[:limit], is_wide), at)
+        end = runs.end(at, limit)
+        return self.walks.current.take_blocks(
+            (data, offsets[:end], lengths[:end], kinds[:end], is_wide), at, runs.most(at, end)
+        )
 
-    def _walk(self) -> Walk:
-        """The walk of this time; a new one where none was seen to begin."""
-        if not self.walks:
-            self.walks.append(self._make(self._pointer_size))
-        return self.walks[self._now]
-
-    def _block(self, number: int, data: Array, offset: int, length: int) -> None:
+    def _block(self, number: int, data: Array, offset: int, length: int, time: int) -> None:
         read = ids.read_block(data, offset, length, number, self._pointer_size)
+        walk = self.walks.current
         if read is None:
-            self._walk().damaged += 1
+            walk.damaged += 1
             return
         index, rows = read
-        walk = self._walk()
         if walk.begins_again(number, index):
-            walk = self._make(self._pointer_size)
-            self._now += 1
-            self.walks.insert(self._now, walk)
+            walk = self.walks.begin_again(time)
         walk.take(number, index, rows)
 
     def _event(self, role: int, row: _Row) -> None:
@@ -253,48 +249,38 @@ class _Process:
         """Only a blocking collection of everything walks the heap, and only one that was asked for."""
         if row.value("Depth") < _OLDEST or row.value("Type") != _BLOCKING:
             return
-        moment = row.moment(row.value("Count"))
-        near = self.walks[self._now : self._now + 2]
-        walk = next((one for one in near if one.may_start(moment.time)), None)
-        if walk is None:
-            empty = [one for one in self.walks if not one.has_any]
-            for one in empty[:-_MOST_EMPTY]:
-                self.walks.remove(one)
-            walk = self._make(self._pointer_size)
-            self.walks.append(walk)
-        walk.starts(moment, row.utc_ns)
-        self.walks.sort(key=lambda one: one.begin)
-        self._now = self.walks.index(walk)
+        self.walks.start(row.moment(row.value("Count")), row.utc_ns)
         self._settle()
 
     def _settle(self) -> None:
-        for walk in self.walks[max(self._now - 1, 0) : self._now + 2]:
+        for walk in self.walks.near:
             walk.settle(self._moments)
 
-    def settle(self) -> None:
-        """All that came has come."""
+    def settled(self) -> list[Walk]:
+        """All walks, when all that came has come: none are left here."""
         for walk in self.walks:
             walk.settle(self._moments)
+        return self.walks.taken()
 
     def _range(self, row: _Row) -> None:
         if self.walks:
             start = row.value("RangeStart")
             end = min(start + row.value("RangeUsedLength"), (1 << 64) - 1)
-            self._walk().take_range(row.time, Segment.of(row.value("Generation"), start, end))
+            self.walks.current.take_range(row.time, Segment.of(row.value("Generation"), start, end))
 
     def _listed(self, role: int, row: _Row) -> None:
         fields = row.fields()
         if fields is None:
             if self.walks:
-                self._walk().damaged += 1
+                self.walks.current.damaged += 1
         elif role == ids.TYPES:
             self.types.take(fields)
         elif role == ids.STATICS:
-            self._walk().take_statics(fields)
+            self.walks.current.take_statics(fields)
         elif role == ids.CCWS:
-            self._walk().take_ccws(fields)
+            self.walks.current.take_ccws(fields)
         else:
-            self._walk().take_rcws(fields)
+            self.walks.current.take_rcws(fields)
 
     def pause(self, walk: Walk) -> tuple[float, bool]:
         """(ms, whether that is known)."""
@@ -333,31 +319,61 @@ def _kinds(numbers: Array, roles: Mapping[int, int]) -> Array:
     return made
 
 
+class _Events:
+    """The events of a window: what is worked out for all of them when it is first asked for."""
+
+    def __init__(self, table: EventTable, roles: Mapping[int, int]) -> None:
+        self.table, self.roles = table, roles
+        self.kinds = _kinds(table.headers.metadata_id, roles)
+        self._rows: dict[int, Array] = {}
+        self._columns: dict[tuple[int, str], Column | None] = {}
+
+    def place(self, number: int, row: int) -> int:
+        """Which of its type's events one is."""
+        if number not in self._rows:
+            self._rows[number] = np.asarray(self.table.rows_of(number))
+        return int(self._rows[number].searchsorted(row))
+
+    def column(self, number: int, name: str) -> Column | None:
+        """A field of a type's events, decoded for the whole window."""
+        if (number, name) not in self._columns:
+            self._columns[number, name] = self.table.part(number).flat.get(name)
+        return self._columns[number, name]
+
+    @cached_property
+    def elapsed_ns(self) -> Array:
+        """Since the start of the recording."""
+        return np.asarray(self.table.trace.meaning.elapsed_ns(self.table.headers))
+
+    @cached_property
+    def utc_ns(self) -> Array:
+        """Since 1970."""
+        return np.asarray(self.table.trace.meaning.utc_ns(self.table.headers))
+
+
 class _Row:
-    """One event of a window; its type is decoded for the whole window when a first value is asked for."""
+    """One event of a window."""
 
-    __slots__ = ("_number", "_place", "_row", "_window")
+    __slots__ = ("_events", "_number", "_place", "_row")
 
-    def __init__(self, window: EventTable, number: int, place: int, row: int) -> None:
-        self._window, self._number, self._place, self._row = window, number, place, row
-
-    def _column(self, name: str) -> Column | None:
-        return self._window.part(self._number).flat.get(name)
+    def __init__(self, events: _Events, number: int, row: int) -> None:
+        self._events, self._number, self._row = events, number, row
+        self._place = events.place(number, row) if number else 0
 
     def value(self, name: str) -> int:
         """A number; 0 where this version of the event has none."""
-        column = self._column(name)
+        column = self._events.column(self._number, name)
         found = None if column is None else column.item(self._place)
         return int(found) if isinstance(found, int) else 0
 
     def text(self, name: str) -> str | None:
         """A text."""
-        column = self._column(name)
+        column = self._events.column(self._number, name)
         return column.item(self._place) if isinstance(column, Text) else None
 
     def fields(self) -> Mapping[str, Column] | None:
         """The columns of its list of rows; None where it cannot be read."""
-        column = self._column("Values")
+        column = self._events.column(self._number, "Values")
         if not isinstance(column, ListOf) or not isinstance(column.child, Struct):
             return None
         if column.valid is not None and not column.valid[self._place]:
@@ -368,20 +384,15 @@ class _Row:
     @property
     def time(self) -> int:
         """In ticks of the recording's clock."""
-        return int(self._window.headers.time[self._row])
+        return int(self._events.table.headers.time[self._row])
 
     def moment(self, value: int) -> Moment:
         """When it was."""
-        thread = int(self._window.headers.thread[self._row])
-        return Moment(time=self.time, elapsed_ns=self.elapsed_ns, value=value, thread=thread)
-
-    @property
-    def elapsed_ns(self) -> int:
-        """Since the start of the recording."""
-        headers = self._window.headers[self._row : self._row + 1]
-        return int(self._window.trace.meaning.elapsed_ns(headers)[0])
+        thread = int(self._events.table.headers.thread[self._row])
+        elapsed_ns = int(self._events.elapsed_ns[self._row])
+        return Moment(time=self.time, elapsed_ns=elapsed_ns, value=value, thread=thread)
 
     @property
     def utc_ns(self) -> int:
         """Since 1970."""
-        return int(self._window.trace.meaning.utc_ns(self._window.headers[self._row : self._row + 1])[0])
+        return int(self._events.utc_ns[self._row])

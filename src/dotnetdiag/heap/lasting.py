@@ -18,7 +18,8 @@ def lasting_first(
     starts: Array, edges: Array, root: int, types: Array, names: Sequence[str | None]
 ) -> tuple[Array, Array]:
     """(the nodes that are reached from the root; the node from which each was reached first, ``kernels.NONE`` of the root and of what is not
-    reached): first over statics, handles and the finalizer, nearest first, and statics first of what is as near; then what only stacks reach.
+    reached): first over statics, handles and the finalizer, nearest first, and statics first of what is as near; then what only stacks reach,
+    from the nearest stack.
     A node stands behind all nodes that dominate it. ``types`` are those of nodes, as numbers of ``names``.
     """
     first, last = int(starts[root]), int(starts[root + 1])
@@ -31,20 +32,17 @@ def lasting_first(
     targets[first:last] = root
     targets[first : first + len(lasting)] = lasting
     order, parent = kernels.breadth_first(starts, targets, root)
-    del targets
+    if not len(stacks):
+        return order, parent
     is_reached = parent != kernels.NONE
     is_reached[root] = True
-    orders = [order]
-    for stack in stacks.tolist():
-        if is_reached[stack]:
-            continue
-        below, before = kernels.breadth_first(starts, edges, stack)
-        below = below[~is_reached[below]]
-        parent[below] = before[below]
-        parent[stack] = root
-        is_reached[below] = True
-        orders.append(below)
-    return np.concatenate(orders), parent
+    targets[first : first + len(lasting)] = root
+    targets[first : first + len(stacks)] = stacks
+    below, before = kernels.breadth_first(starts, targets, root)
+    del targets
+    below = below[~is_reached[below]]
+    parent[below] = before[below]
+    return np.concatenate([order, below]), parent
 
 
 def _by_kind(children: Array, types: Array, names: Sequence[str | None]) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ collection begins, and another one of its objects, and then the begin comes behi
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 
 from dotnetdiag._dataclasses import dataclass
@@ -26,22 +27,47 @@ class Moment:
     thread: int = 0
 
 
-class Moments:
-    """The latest of each kind."""
+class _OfKind:
+    """The latest of a kind that have come, in the order of time."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, deque[Moment]] = {}
+        self._came: deque[Moment] = deque()
+        self.times: list[int] = []
+        self.moments: list[Moment] = []
+
+    def add(self, moment: Moment) -> None:
+        if len(self._came) == MOST:
+            oldest = self._came.popleft()
+            at = self.moments.index(oldest, bisect_left(self.times, oldest.time))
+            del self.times[at], self.moments[at]
+        self._came.append(moment)
+        at = bisect_right(self.times, moment.time)
+        self.times.insert(at, moment.time)
+        self.moments.insert(at, moment)
+
+
+class Moments:
+    """The latest of each kind. Of several at a time the first that came is told."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, _OfKind] = {}
 
     def add(self, kind: int, moment: Moment) -> None:
         """One more."""
-        self._kept.setdefault(kind, deque(maxlen=MOST)).append(moment)
+        if kind not in self._kept:
+            self._kept[kind] = _OfKind()
+        self._kept[kind].add(moment)
 
     def last_before(self, kind: int, time: int) -> Moment | None:
         """The last one that is not later than a time."""
-        before = [one for one in self._kept.get(kind, ()) if one.time <= time]
-        return max(before, key=lambda one: one.time, default=None)
+        kept = self._kept.get(kind)
+        at = 0 if kept is None else bisect_right(kept.times, time)
+        return kept.moments[bisect_left(kept.times, kept.times[at - 1])] if kept is not None and at else None
 
     def first_after(self, kind: int, time: int, value: int | None = None) -> Moment | None:
         """The first one that is not earlier than a time, and of a value where one is given."""
-        after = [one for one in self._kept.get(kind, ()) if one.time >= time and value in (None, one.value)]
-        return min(after, key=lambda one: one.time, default=None)
+        kept = self._kept.get(kind)
+        if kept is None:
+            return None
+        after = range(bisect_left(kept.times, time), len(kept.times))
+        return next((kept.moments[at] for at in after if value in (None, kept.moments[at].value)), None)

@@ -47,28 +47,24 @@ class PseudoNodes:
     def __init__(self, first: int, types: TypeTable) -> None:
         self._first, self._types = first, types
         self._names: list[str] = []
-        self._children: list[list[Array]] = []
-        self._below: list[list[int]] = []
-        self._numbers: dict[tuple[int, str], int] = {}
-        self.kind_of_root: list[int] = []
-        self._new(ROOTS)
+        self._held: list[tuple[Array, Array]] = []
+        """(who holds, what is held), row by row."""
+        self._below: dict[int, dict[str, int]] = {}
+        self._names.append(ROOTS)
         self._under(0, STATICS)
 
     def __len__(self) -> int:
         return len(self._names)
 
-    def _new(self, name: str) -> int:
-        self._names.append(name)
-        self._children.append([])
-        self._below.append([])
-        return len(self._names) - 1
-
     def _under(self, parent: int, name: str) -> int:
-        found = self._numbers.get((parent, name))
-        if found is None:
-            found = self._numbers[parent, name] = self._new(name)
-            self._below[parent].append(found)
-        return found
+        below = self._below.setdefault(parent, {})
+        number = below.setdefault(name, len(self._names))
+        if number == len(self._names):
+            self._names.append(name)
+        return number
+
+    def _hold(self, number: int, nodes: Array) -> None:
+        self._held.append((np.full(len(nodes), number, np.uint32), nodes))
 
     def add_roots(self, nodes: Array, kinds: Array, flags: Array) -> None:
         """Roots of the stack, of handles, of the finalizer; weak ones hold nothing."""
@@ -86,26 +82,24 @@ class PseudoNodes:
         ):
             if rows.any():
                 parent = 0 if name == LOCALS else self._under(0, OTHERS)
-                self._children[self._under(parent, name)].append(nodes[rows])
+                self._hold(self._under(parent, name), nodes[rows])
 
     def add_dependent(self, nodes: Array) -> None:
         """Values of dependent handles whose keys are there."""
         if len(nodes):
-            self._children[self._under(self._under(0, OTHERS), DEPENDENT)].append(nodes)
+            self._hold(self._under(self._under(0, OTHERS), DEPENDENT), nodes)
 
     def add_statics(self, statics: Sequence[Root], nodes: Array) -> None:
         """Static variables, one node for each name."""
-        held: dict[int, list[int]] = {}
-        for root, node in zip(statics, nodes.tolist(), strict=True):
+        numbers = np.zeros(len(statics), np.uint32)
+        for row, root in enumerate(statics):
             parent = self._under(0, THREAD_STATICS if root.flags & _THREAD else STATICS)
-            name = f"[static var {self._types.name_of(root.type_id)}.{root.name}]"
-            held.setdefault(self._under(parent, name), []).append(node)
-        for number, children in held.items():
-            self._children[number].append(np.array(children, np.uint32))
+            numbers[row] = self._under(parent, f"[static var {self._types.name_of(root.type_id)}.{root.name}]")
+        self._held.append((numbers, nodes))
 
     def add_com(self, wrappers: range) -> None:
         """COM wrappers, which are nodes already."""
-        self._children[self._under(0, COM)].append(np.arange(wrappers.start, wrappers.stop, dtype=np.uint32))
+        self._hold(self._under(0, COM), np.arange(wrappers.start, wrappers.stop, dtype=np.uint32))
 
     @property
     def types(self) -> Array:
@@ -113,19 +107,16 @@ class PseudoNodes:
         return np.array([self._types.add(name, None) for name in self._names], np.uint32)
 
     @property
-    def children(self) -> list[Array]:
-        """Those of each: other pseudo-nodes first."""
-        made = []
-        for below, parts in zip(self._below, self._children, strict=True):
-            own = np.array(below, np.uint32) + np.uint32(self._first)
-            children = np.concatenate([own, *parts]).astype(np.uint32)
-            made.append(children[children != NONE])
-        return made
-
-    @property
-    def counts(self) -> list[int]:
-        """How many children each has."""
-        return list(map(len, self.children))
+    def children(self) -> tuple[Array, Array]:
+        """(how many each has, those of one after the other): other pseudo-nodes first."""
+        below = [
+            (np.full(len(names), number, np.uint32), np.fromiter(names.values(), np.uint32) + np.uint32(self._first))
+            for number, names in self._below.items()
+        ]
+        holders, held = (np.concatenate(parts) for parts in zip(*below, *self._held, strict=True))
+        is_there = held != NONE
+        holders, held = holders[is_there], held[is_there]
+        return np.bincount(holders, minlength=len(self)), held[np.argsort(holders, kind="stable")].astype(np.uint32)
 
 
 def root_table(walk: Walk, ccws: Sequence[Root], nodes_of: Sequence[Array]) -> Table:

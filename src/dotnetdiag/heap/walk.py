@@ -7,6 +7,7 @@ missing, what follows it belongs to nothing that is known, and is cut off (gcdum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -70,6 +71,35 @@ class _Blocks:
         self.last, self.expected = rows, index + 1
 
 
+class BlockRuns:
+    """Of the events of a window: up to where blocks are of one walk, as far as their numbers tell, and how many rows they may have. What a walk
+    has room for follows the blocks that may be its own, and not all that come.
+    """
+
+    def __init__(self, window: Window) -> None:
+        data, offsets, lengths, kinds, is_wide = window
+        is_block = (kinds != 0) & (kinds != OTHER_KIND) & (lengths >= 4) & (offsets >= 0) & (offsets <= len(data) - 4)
+        blocks = np.flatnonzero(is_block)
+        at, is_first = offsets[blocks], np.ones(len(blocks), np.bool_)
+        for byte in range(4):
+            is_first &= data[at + byte] == 0
+        self._stops = np.union1d(blocks[is_first], np.flatnonzero(kinds == OTHER_KIND))
+        self._rows = [
+            np.cumsum(np.where(kinds == kind, lengths // layout(number, 8 if is_wide else 4).itemsize, 0))
+            for kind, number in KINDS.items()
+        ]
+
+    def end(self, at: int, limit: int) -> int:
+        """The next event behind one that may be of another walk, or is no block."""
+        found = int(np.searchsorted(self._stops, at, side="right"))
+        return min(int(self._stops[found]), limit) if found < len(self._stops) else limit
+
+    def most(self, at: int, end: int) -> tuple[int, int]:
+        """How many rows the blocks from one event to before another may have: of objects, of references."""
+        objects, references = (int(rows[end - 1] - (rows[at - 1] if at else 0)) for rows in self._rows)
+        return objects, references
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
     """A static variable, or a COM object, that holds an object."""
@@ -112,10 +142,7 @@ class Walk:
         self.restarted: Moment | None = None
         self.heap_bytes: int | None = None
         self.address, self.size, self.type_code = Growing(np.uint64), Growing(np.uint32), Growing(np.uint32)
-        self.edge_start = Growing(np.uint32)
         self.target = Growing(np.uint32)  # two for each address, whose place a row takes later
-        self.edge_start.append(0)
-        self.types = Interner()
         self.root_object, self.root_kind = Growing(np.uint64), Growing(np.uint8)
         self.root_flags, self.root_id = Growing(np.uint32), Growing(np.uint64)
         self.dependent_key, self.dependent_object = Growing(np.uint64), Growing(np.uint64)
@@ -132,6 +159,18 @@ class Walk:
         self._nodes_trusted: int | None = None
         self._edges_trusted: int | None = None
         self.resolved: Resolved | None = None
+
+    @cached_property
+    def edge_start(self) -> Growing:
+        """Where the references of each object begin. As :attr:`types` made when it is asked for: most collections have no objects."""
+        made = Growing(np.uint32)
+        made.append(0)
+        return made
+
+    @cached_property
+    def types(self) -> Interner:
+        """The ids of types by their codes."""
+        return Interner()
 
     def have_ready(self, objects: int, goes_on: Callable[[], bool]) -> None:
         """Have memory at hand for so many objects and as many references, a piece at a time, and as long as it ``goes_on``."""
@@ -152,7 +191,9 @@ class Walk:
     @property
     def begin(self) -> int:
         """From when on events are of this walk."""
-        return next((time for time in (self.start, self.first) if time is not None), 0)
+        if self.start is not None:
+            return self.start
+        return 0 if self.first is None else self.first
 
     @property
     def is_settled(self) -> bool:
@@ -211,6 +252,11 @@ class Walk:
         return len(self.address) > 0 or len(self.target) > 0
 
     @property
+    def objects(self) -> int:
+        """How many have come."""
+        return len(self.address)
+
+    @property
     def edges(self) -> int:
         """How many references have come."""
         return len(self.target) // 2 if self.resolved is None else self.resolved.edges
@@ -219,16 +265,14 @@ class Walk:
         """Whether this block is of another walk, the first of which is told of."""
         return self.resolved is not None or (index == 0 and self.blocks[number].expected > 0)
 
-    def take_blocks(self, window: Window, done: int) -> int:
-        """Blocks of objects and references from an event on, as long as each is whole, and the next; the first event that is anything else."""
+    def take_blocks(self, window: Window, done: int, most: tuple[int, int]) -> int:
+        """Blocks of objects and references from an event on, as long as each is whole, and the next; the first event that is anything else.
+        ``most``: the objects and the references that the events may have.
+        """
         columns = self.address, self.size, self.type_code, self.edge_start
         if kernels.KERNELS is None or self.size.kind != np.uint32 or self.edge_start.kind != np.uint32:
             return done
-        _, _, lengths, kinds, is_wide = window
-        objects, references = (
-            int(lengths[done:][kinds[done:] == kind].sum()) // layout(number, 8 if is_wide else 4).itemsize
-            for kind, number in KINDS.items()
-        )
+        objects, references = most
         objects = max(min(objects, MOST_NODES - len(self.address)), 0)
         both = self.blocks[NODES], self.blocks[EDGES]
         states = np.array([(one.expected, one.full, one.last, one.uneven) for one in both], np.int64).reshape(-1)

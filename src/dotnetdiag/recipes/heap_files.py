@@ -11,6 +11,7 @@ from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.recipes.trace_files import is_gcdump, read_bytes, trace_of
 
 if TYPE_CHECKING:
+    from dotnetdiag.heap.fold import HeapFold
     from dotnetdiag.heap.heap import Heap
     from dotnetdiag.heap.type_totals import TypeTotals
     from dotnetdiag.recipes.sources import PathText
@@ -62,6 +63,12 @@ def read_heaps(path: PathText) -> tuple[Heap, ...]:
 
     Raises InputError, and FormatError for a file that is neither, or has none.
     """
+    found = _found(path)
+    return found if isinstance(found, tuple) else found.result()
+
+
+def _found(path: PathText) -> tuple[Heap] | HeapFold:
+    """The heap of a ``.gcdump``, or all that a recording tells of one or more."""
     found = open_file(path, must_be_heap=True)
     from dotnetdiag.heap.heap import Heap
 
@@ -69,17 +76,15 @@ def read_heaps(path: PathText) -> tuple[Heap, ...]:
         return (found,)
     from dotnetdiag.heap.fold import HeapFold
 
-    fold, has_any = HeapFold(), False
+    fold = HeapFold()
     for window in found.windows(fold.wants):
         fold.feed(window)
-        has_any = True
-    heaps = fold.result() if has_any else ()
-    if not heaps:
+    if not fold.dumps:
         raise FormatError(
             "no heap is in it: that takes the keyword GCHeapSnapshot (0x1980001) at level Verbose, and the runtime's walk",
             where=os.path.basename(os.fspath(path)),
         )
-    return heaps
+    return fold
 
 
 def read_totals(path: PathText) -> TypeTotals | None:
@@ -108,7 +113,8 @@ def read_totals(path: PathText) -> TypeTotals | None:
 
 def open_heap(path: PathText, dump: int | None = None) -> Heap:
     """The heap in a file; of several the ``dump``-th, counted from 1 (None: the first). UsageError where there are not so many."""
-    heaps = read_heaps(path)
-    if dump is not None and not 1 <= dump <= len(heaps):
-        raise UsageError(f"there is no dump {dump}: the file has {len(heaps)}")
-    return heaps[(dump or 1) - 1]
+    found = _found(path)
+    dumps = len(found) if isinstance(found, tuple) else found.dumps
+    if dump is not None and not 1 <= dump <= dumps:
+        raise UsageError(f"there is no dump {dump}: the file has {dumps}")
+    return found[0] if isinstance(found, tuple) else found.result(dump or 1)[0]
