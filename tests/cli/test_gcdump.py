@@ -153,6 +153,10 @@ def test_a_number_holds_for_tables_too(file: Path, tmp_path: Path) -> None:
 def test_what_holds_the_roots_is_no_row_for_people(file: Path, tmp_path: Path) -> None:
     other = written(chain(1000), tmp_path / "y.gcdump")
     assert "[.NET Roots]" not in run("report", file, "--sort", "retained").stdout
+    real = tmp_path / "real.nettrace"
+    real.write_bytes(data_of("heap-10.nettrace"))
+    assert "[static var " not in run("report", real, "--sort", "retained", "--number", 1000).stdout
+    assert "[static var " in run("report", real, "--json").stdout
     said = run("diff", file, other).stdout
     assert "  [.NET Roots] > App.List\n" in said
     assert not [line for line in said.splitlines() if line.endswith("  [.NET Roots]")]

@@ -268,6 +268,15 @@ def breadth_first(starts: Array, targets: Array, root: int) -> tuple[Array, Arra
     return order[:count], parent
 
 
+def reference_places(starts: Array, nodes: Array) -> tuple[Array, Array]:
+    """(the node, the place among all references) of each reference of some nodes."""
+    first = starts[nodes].astype(np.int64)
+    counts = starts[nodes + 1].astype(np.int64) - first
+    behind = np.cumsum(counts)
+    places = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(first - (behind - counts), counts)
+    return np.repeat(nodes, counts), places
+
+
 # records of nodes -----------------------------------------------------------------------------------------------------
 
 
