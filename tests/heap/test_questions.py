@@ -488,25 +488,76 @@ def test_an_event_of_a_static_variable_is_that_variables() -> None:
     assert (subject, count) == (f"{handler} of {variable}", 150)
 
 
+TIMER, QUEUE = "System.Threading.TimerQueueTimer", "System.Threading.TimerQueue"
+
+
 def test_many_timers_are_named() -> None:
-    timer = "System.Threading.TimerQueueTimer"
-    heap = heap_from([ROOTS, *[timer] * 200], [(0, 1 + number) for number in range(200)], sizes=[0, *[96] * 200])
-    assert advice(heap, "timer") == [(timer, 200, 200 * 96)]
+    types = [ROOTS, QUEUE, *[TIMER] * 200]
+    edges = [(0, 1), *((1, 2 + number) for number in range(200))]
+    assert advice(heap_from(types, edges, sizes=[0, 64, *[96] * 200]), "timer") == [(TIMER, 200, 200 * 96)]
     assert advice(made(), "timer") == []
 
 
 def test_a_timer_inside_of_another_counts_once() -> None:
-    timer = "System.Threading.TimerQueueTimer"
-    heap = heap_from([ROOTS, *[timer] * 200], [(number, number + 1) for number in range(200)], sizes=[0, *[96] * 200])
-    assert advice(heap, "timer") == [(timer, 200, 200 * 96)]
+    types = [ROOTS, QUEUE, *[TIMER] * 200]
+    heap = heap_from(types, [(number, number + 1) for number in range(201)], sizes=[0, 64, *[96] * 200])
+    assert advice(heap, "timer") == [(TIMER, 200, 200 * 96)]
+
+
+def test_a_timer_that_is_in_no_list_of_a_queue_is_not_set() -> None:
+    """150 that are in a list, and 200 that their holders alone refer to, one of them itself too."""
+    types = [ROOTS, QUEUE, "Holder", *[TIMER] * 350]
+    edges = [(0, 1), (0, 2), *((2, 3 + number) for number in range(350)), (1, 3)]
+    edges += [(3 + number, 4 + number) for number in range(149)] + [(4 + number, 3 + number) for number in range(149)]
+    heap = heap_from(types, [*edges, (300, 300)], sizes=[0, 64, 64, *[96] * 350])
+    assert advice(heap, "timer") == [(TIMER, 150, 150 * 96)]
+
+
+def test_a_list_of_handlers_that_many_share_is_told_once() -> None:
+    handler = "System.EventHandler"
+    types = [ROOTS, *[handler] * 30_000, ARRAY]
+    edges = [(0, 1 + number) for number in range(30_000)]
+    edges += [(1 + number, 30_001) for number in range(30_000)] + [(30_001, 1 + number) for number in range(30_000)]
+    ((subject, count, _),) = advice(heap_from(types, edges), "event")
+    assert (subject, count) == (f"{handler} of {ROOTS}", 30_000)
+
+
+def test_a_list_with_something_else_in_it_is_none_of_handlers() -> None:
+    handler = "System.EventHandler"
+    types = [ROOTS, "Publisher", handler, ARRAY, *[handler] * 150, "Item"]
+    edges = [(0, 1), (1, 2), (2, 3), *((3, 4 + number) for number in range(151))]
+    assert advice(heap_from(types, edges, sizes=[64] * len(types)), "event") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_leak"),
+    [
+        ("System.Collections.Generic.Dictionary<System.String,System.Object>.s_dataStore", False),
+        ("Microsoft.Extensions.Logging.Log[].s_all", False),
+        ("System.Collections.Generic.Dictionary<System.String,App.Session>.s_sessions", True),
+        ("System.Collections.Generic.Dictionary<System.String,System.Object>.Cache", True),
+        ("App.Session.s_last", True),
+    ],
+)
+def test_a_leak_is_said_of_what_may_be_the_programs(name: str, is_leak: bool) -> None:
+    heap = heap_from([ROOTS, STATICS, f"[static var {name}]", "Held"], [(0, 1), (1, 2), (2, 3)], sizes=[0, 0, 0, 100])
+    (text,) = heap.advice.values("advice")
+    assert text.endswith("it is a leak") == is_leak
+
+
+def test_one_collection_is_told_in_the_singular() -> None:
+    heap = heap_from([ROOTS, "Holder", ARRAY], [(0, 1), (1, 2)], sizes=[0, 24, 8 * 100_003])
+    (text,) = heap.advice.values("advice")
+    assert text.startswith(f"1 {ARRAY} of Holder is empty: 800,000 bytes for nothing")
 
 
 def test_nothing_is_said_of_garbage() -> None:
     """Timers, arrays and events that no root reaches."""
-    timer, handler = "System.Threading.TimerQueueTimer", "System.EventHandler"
-    types = [ROOTS, VARIABLE, *[timer] * 200, *[ARRAY] * 200, handler, ARRAY, *[handler] * 150, "Item"]
+    handler = "System.EventHandler"
+    types = [ROOTS, VARIABLE, *[QUEUE, TIMER] * 100, *[ARRAY] * 200, handler, ARRAY, *[handler] * 150, "Item"]
     lists = types.index(handler)
     edges = [(lists, lists + 1), *((lists + 1, lists + 2 + number) for number in range(150)), (1, len(types) - 1)]
+    edges += [(2 * number, 2 * number + 1) for number in range(1, 101)]
     heap = heap_from(types, edges, sizes=[0, 0, *[8 * 1003] * (len(types) - 2)])
     assert advice(heap, "static") + [row for kind in KINDS for row in advice(heap, kind)] == []
     alive = heap_from(types, [*edges, *((0, node) for node in range(1, lists + 1))], sizes=heap.node_size.tolist())
