@@ -169,12 +169,54 @@ def test_nodes_of_which_nothing_is_known_but_their_references_are_kept(
     assert same(heap, read_gcdump(written(heap)))
 
 
-def test_several_objects_beyond_31_bits_are_told_of() -> None:
+LARGE = 1 << 31
+
+
+def with_large(*large: int) -> Heap:
     heap = made()
     sizes = heap.node_size.astype(np.uint64)
-    sizes[:2] = 1 << 31
-    again = read_gcdump(written(replace(heap, node_size=sizes)))
-    assert again.completeness.problems == ("2 objects are larger than their records can say, by 2 bytes together",)
+    sizes[: len(large)] = large
+    return replace(heap, node_size=sizes)
+
+
+@pytest.mark.parametrize("log", [None, "one\ntwo\n"])
+@pytest.mark.parametrize("large", [(LARGE, LARGE), (2_240_000_024, 16_777_216_024, LARGE - 1, LARGE)])
+def test_several_objects_beyond_31_bits_have_their_sizes_back(
+    large: tuple[int, ...], log: str | None, tmp_path: Path
+) -> None:
+    heap = with_large(*large)
+    heap = replace(heap, facts=replace(heap.facts, log=log))
+    again = read_gcdump(written(heap))
+    assert again.node_size.tolist() == heap.node_size.tolist()
+    assert again.completeness.complete
+    assert again.facts.log == log
+    assert written(again) == written(heap)
+    path = tmp_path / "ours.gcdump"
+    path.write_bytes(written(heap))
+    _, end = oracle_types("gcdump", path)
+    assert (heap.nodes, heap.edges, heap.bytes) == (end["nodes"], end["edges"], end["bytes"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"0=2147483649 1=2147483648",
+        b"0=2147483648 0=2147483648",
+        b"0=2147483648 9=2147483648",
+        b"0=2147483648 4=2147483648",
+        b"0=2147483650 1=2147483646",
+        b"0=-147483648 1=2147483648",
+        b"0=2147483650 1           ",
+    ],
+)
+def test_sizes_of_a_log_that_do_not_fit_are_not_believed(line: bytes) -> None:
+    """Others' files, which have none, say so too."""
+    data = written(with_large(LARGE, LARGE))
+    told = b"0=2147483648 1=2147483648"
+    assert data.count(told) == 1
+    changed = read_gcdump(data.replace(told, line))
+    assert changed.completeness.problems == ("2 objects are larger than their records can say, by 2 bytes together",)
+    assert changed.node_size[:2].tolist() == [LARGE - 1] * 2
 
 
 @pytest.mark.parametrize(
