@@ -58,9 +58,14 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     together; retained bytes are what would be free without them. They are of the graph as it is, in which an array of the runtime's own
     holds what static variables hold: what a variable keeps alive says tree.
 
+    Exit codes, of tree, paths and advice too: 0 there is an answer, also of a heap that is not complete, which is said (complete in --json);
+    1 the process does not answer; 2 the file could not be read, or the heap not be collected; 3 wrong arguments, or no such process; 4 its
+    runtime has no heap to show.
+
     --json: one object, {nodes, edges, bytes, objects, complete, problems, sample, pid, process, collected, pause_ms, dump, dumps, types:
     [{type, module, count, bytes, retained_bytes}]}. dump is which of the dumps of a recording it is. nodes are objects, what holds the
-    roots, and what was referred to and not told of.
+    roots, and what was referred to and not told of. With --by also modules, namespaces or generations: [{module, namespace or generation,
+    count, bytes}], and retained_bytes but of generations.
 
     \b
     dotnetdiag gcdump report app.gcdump
