@@ -18,7 +18,7 @@ from tests.nettrace.recordings import data_of
 from tests.shared import shared_part, skip_without
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.heap import Completeness, Heap, HeapFacts, Segment, kernels, read_gcdump, write_gcdump
+from dotnetdiag.heap import Completeness, Heap, HeapFacts, Segment, kernels, read_gcdump, type_totals, write_gcdump
 from dotnetdiag.heap.facts import Interop
 from dotnetdiag.heap.gcdump_writer import modules_left_out
 from dotnetdiag.heap.interop import CCW, INTERFACE, RCW
@@ -234,7 +234,7 @@ def test_numbers_of_every_length_come_back(number: int, compiled: bool, monkeypa
     blob = np.concatenate(
         [np.zeros(2, np.uint8), kernels.write_nodes(0, kinds, sizes, known, starts, targets, end - 2)]
     )
-    types, again, *_, wrong, astray = kernels.read_nodes(blob, offsets, known)
+    types, again, *_, wrong, astray, _ = kernels.read_nodes(blob, offsets, known)
     assert (types.tolist(), again.tolist(), wrong, astray) == ([1], [size], 0, 0)
 
 
@@ -366,6 +366,23 @@ def test_records_that_overlap_do_not_multiply() -> None:
     heap = read_gcdump(data)
     assert heap.edges <= len(record)
     assert not heap.completeness.complete
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_record_that_runs_into_the_next_is_told_of(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the second node says that it has two references, of which one is the type of the next record. Both ways to the types say so."""
+    if not compiled:
+        monkeypatch.setattr(kernels, "KERNELS", None)
+    whole = b"\0\0" + b"\x02\x02\x01\x02" + b"\x04\x01\x01" + b"\x06\x00"
+    for count, problem in ((1, None), (0, None), (2, "records overlap: they have 10 bytes together, and there are 9")):
+        data = gcdump(blob=whole[:7] + bytes([count]) + whole[8:])
+        heap = read_gcdump(data)
+        assert ([problem] if problem else []) == [one for one in heap.completeness.problems if "overlap" in one]
+        search = type_totals.of_file(memoryview(data))
+        if compiled and search is not None and problem:
+            search.search()
+            search.prepare()
+            assert search.totals() is None
 
 
 def test_an_object_inside_of_itself_is_an_error() -> None:

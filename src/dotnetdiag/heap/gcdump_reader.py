@@ -21,6 +21,8 @@ from dotnetdiag.heap.type_names import merged
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LARGEST = (1 << 31) - 1
+_NOTHING_BYTES = 2
+"""Of the record of nothing, which the others stand behind."""
 
 
 def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
@@ -31,7 +33,7 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
     """
     graph, facts, problems = read_parts(memoryview(data).cast("B"))
     offsets = np.frombuffer(graph.offsets, f"<u{graph.offset_bytes}")
-    types, sizes, starts, targets, wrong, astray = kernels.read_nodes(
+    types, sizes, starts, targets, wrong, astray, used = kernels.read_nodes(
         np.frombuffer(graph.blob, np.uint8), offsets.astype(np.uint32, copy=False), np.array(graph.sizes, np.int32)
     )
     addresses = np.zeros(graph.nodes, np.uint64)
@@ -40,6 +42,9 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
         problems.append(f"{wrong:,} nodes have no record that can be read")
     if astray:
         problems.append(f"{astray:,} references lead to no node")
+    room = max(len(graph.blob) - _NOTHING_BYTES, 0)
+    if used > room:  # each byte belongs to one record
+        problems.append(f"records overlap: they have {used:,} bytes together, and there are {room:,}")
     numbers, names, modules, has_sizes = merged(graph.names, graph.modules)
     if numbers != list(range(len(numbers))):
         np.take(np.array(numbers, np.uint32), types, out=types, mode="clip")
