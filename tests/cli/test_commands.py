@@ -200,7 +200,7 @@ def test_completion_knows_verbs_and_options() -> None:
         (("counters", "ps"), "Did you mean 'dotnetdiag ps'?"),
         (("info",), "Must specify either --process-id, --name, --wait-for, --diagnostic-port, or --dsrouter."),
         (("info", "-p", "x"), "is not a valid integer"),
-        (("info", "-p", "999999999"), "process 999999999: is not running here"),
+        (("info", "-p", "999999999"), "process 999999999: no process of this number runs here"),
         (("trace", "info", "/nonexistent.nettrace"), "/nonexistent.nettrace"),
         (("setenv", "-p", "1"), "Missing argument"),
         (("stack", "report", "-p", "1", "--interval", "999999999999d"), "an interval of 8.64e+16 s"),

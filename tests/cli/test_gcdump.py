@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,11 +24,23 @@ from tests.nettrace.traces import SMALL
 
 import dotnetdiag as dd
 from dotnetdiag.cli.gcdump import gcdump
-from dotnetdiag.errors import FormatError, GrammarError, InputError, OutputExists, UnknownName, UsageError
+from dotnetdiag.cli.gcdump_watch import _show as show_watched
+from dotnetdiag.errors import (
+    FormatError,
+    GrammarError,
+    InputError,
+    OutputExists,
+    ProcessNotFound,
+    UnknownName,
+    UsageError,
+)
 from dotnetdiag.heap import Completeness, Heap, HeapFacts, write_gcdump
+from dotnetdiag.heap.difference import growing_types
 from dotnetdiag.heap.facts import Interop
 from dotnetdiag.heap.gcdump_writer import modules_left_out
+from dotnetdiag.heap.holders import DIAGNOSTICS
 from dotnetdiag.heap.interop import CCW, INTERFACE, RCW
+from dotnetdiag.recipes.heap_watch import HeapSample, Suspect, WatchedHeaps
 
 HOSTILE = ["A</script>\x1b[31m", "B\r\n\u202e", "=cmd()", "C\ud800<System.String>", "[brackets]"]
 
@@ -98,6 +111,14 @@ def test_the_report_is_sorted_as_asked(file: Path, by: str, first: str) -> None:
     assert run("report", file, "--sort", by, "--format", "csv").stdout.splitlines()[1].startswith(first)
 
 
+def test_what_is_taken_together_is_beside_the_types(file: Path) -> None:
+    for by, key in (("module", "modules"), ("namespace", "namespaces"), ("generation", "generations")):
+        told = json.loads(run("report", file, "--by", by, "--json").stdout)
+        assert list(told[key][0])[:3] == [by, "count", "bytes"]
+        assert ("retained_bytes" in told[key][0]) == (by != "generation")
+        assert list(told)[-1] == key
+
+
 def test_the_tree_and_the_paths(file: Path) -> None:
     rows = json.loads(run("tree", file, "--minimum", "0", "--json").stdout)
     assert [(row["level"], row["type"], row["count"]) for row in rows] == [
@@ -153,6 +174,10 @@ def test_a_number_holds_for_tables_too(file: Path, tmp_path: Path) -> None:
 def test_what_holds_the_roots_is_no_row_for_people(file: Path, tmp_path: Path) -> None:
     other = written(chain(1000), tmp_path / "y.gcdump")
     assert "[.NET Roots]" not in run("report", file, "--sort", "retained").stdout
+    real = tmp_path / "real.nettrace"
+    real.write_bytes(data_of("heap-10.nettrace"))
+    assert "[static var " not in run("report", real, "--sort", "retained", "--number", 1000).stdout
+    assert "[static var " in run("report", real, "--json").stdout
     said = run("diff", file, other).stdout
     assert "  [.NET Roots] > App.List\n" in said
     assert not [line for line in said.splitlines() if line.endswith("  [.NET Roots]")]
@@ -166,6 +191,7 @@ def test_of_a_cut_file_is_said_what_is_not_known(file: Path, tmp_path: Path) -> 
     whole = written(heap, tmp_path / "whole.gcdump").read_bytes()
     cut = tmp_path / "cut.gcdump"
     cut.write_bytes(whole[: len(whole) - 8 * nodes - 8 * nodes // 2])
+    assert run("report", cut).exit_code == 0
     said = run("report", cut).stdout
     assert "not known" in said
     assert "retained" not in said
@@ -223,6 +249,33 @@ def test_watch_says_nothing_before_its_arguments_are_right() -> None:
     done = CliRunner().invoke(gcdump, ["watch", "-p", "1", "--every", "0s"])
     assert isinstance(done.exception, UsageError)
     assert done.stderr == ""
+
+
+def test_watch_says_that_a_process_stands_still_when_it_is_about_to() -> None:
+    done = CliRunner().invoke(gcdump, ["watch", "-p", "999999999"])
+    assert isinstance(done.exception, ProcessNotFound)
+    assert done.stderr == ""
+
+
+def test_watch_tells_what_is_of_the_diagnostics(capsys: pytest.CaptureFixture[str]) -> None:
+    def heap(items: int) -> Heap:
+        types = ["[.NET Roots]", "[static vars]", DIAGNOSTICS, *["Event"] * items, *["App.Node"] * items]
+        edges = [(0, 1), (1, 2), *((2 if node < 3 + items else 0, node) for node in range(3, 3 + 2 * items))]
+        return heap_from(types, edges)
+
+    def row(name: str) -> dict[str, Any]:
+        return next(row for row in growing.to_pylist() if row["type"] == name)
+
+    growing = growing_types([heap(3), heap(5)])
+    paths = {"Event": ("[.NET Roots]", "[static vars]", DIAGNOSTICS, "Event"), "App.Node": ("[.NET Roots]", "App.Node")}
+    suspects = tuple(Suspect(row=row(name), path=path) for name, path in paths.items())
+    sample = HeapSample(at_s=0, nodes=1, objects=1, bytes=1, grown_bytes=0, complete=True, pause_ms=1)
+    show_watched(WatchedHeaps(samples=(sample, sample), growing=growing, suspects=suspects))
+    said = capsys.readouterr().out
+    assert "  Event  (of the diagnostics, no leak)\n" in said
+    assert "  App.Node\n" in said
+    assert "App.Node is held by\n" in said
+    assert "Event is held by\n" not in said
 
 
 def test_a_diff_knows_types_in_other_folders(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.nettrace.recordings import data_of
 from tests.shared import shared_part, skip_without
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.heap import Completeness, Heap, HeapFacts, Segment, kernels, read_gcdump, write_gcdump
+from dotnetdiag.heap import Completeness, Heap, HeapFacts, Segment, kernels, read_gcdump, type_totals, write_gcdump
 from dotnetdiag.heap.facts import Interop
 from dotnetdiag.heap.gcdump_writer import modules_left_out
 from dotnetdiag.heap.interop import CCW, INTERFACE, RCW
@@ -169,12 +169,54 @@ def test_nodes_of_which_nothing_is_known_but_their_references_are_kept(
     assert same(heap, read_gcdump(written(heap)))
 
 
-def test_several_objects_beyond_31_bits_are_told_of() -> None:
+LARGE = 1 << 31
+
+
+def with_large(*large: int) -> Heap:
     heap = made()
     sizes = heap.node_size.astype(np.uint64)
-    sizes[:2] = 1 << 31
-    again = read_gcdump(written(replace(heap, node_size=sizes)))
-    assert again.completeness.problems == ("2 objects are larger than their records can say, by 2 bytes together",)
+    sizes[: len(large)] = large
+    return replace(heap, node_size=sizes)
+
+
+@pytest.mark.parametrize("log", [None, "one\ntwo\n"])
+@pytest.mark.parametrize("large", [(LARGE, LARGE), (2_240_000_024, 16_777_216_024, LARGE - 1, LARGE)])
+def test_several_objects_beyond_31_bits_have_their_sizes_back(
+    large: tuple[int, ...], log: str | None, tmp_path: Path
+) -> None:
+    heap = with_large(*large)
+    heap = replace(heap, facts=replace(heap.facts, log=log))
+    again = read_gcdump(written(heap))
+    assert again.node_size.tolist() == heap.node_size.tolist()
+    assert again.completeness.complete
+    assert again.facts.log == log
+    assert written(again) == written(heap)
+    path = tmp_path / "ours.gcdump"
+    path.write_bytes(written(heap))
+    _, end = oracle_types("gcdump", path)
+    assert (heap.nodes, heap.edges, heap.bytes) == (end["nodes"], end["edges"], end["bytes"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"0=2147483649 1=2147483648",
+        b"0=2147483648 0=2147483648",
+        b"0=2147483648 9=2147483648",
+        b"0=2147483648 4=2147483648",
+        b"0=2147483650 1=2147483646",
+        b"0=-147483648 1=2147483648",
+        b"0=2147483650 1           ",
+    ],
+)
+def test_sizes_of_a_log_that_do_not_fit_are_not_believed(line: bytes) -> None:
+    """Others' files, which have none, say so too."""
+    data = written(with_large(LARGE, LARGE))
+    told = b"0=2147483648 1=2147483648"
+    assert data.count(told) == 1
+    changed = read_gcdump(data.replace(told, line))
+    assert changed.completeness.problems == ("2 objects are larger than their records can say, by 2 bytes together",)
+    assert changed.node_size[:2].tolist() == [LARGE - 1] * 2
 
 
 @pytest.mark.parametrize(
@@ -192,7 +234,7 @@ def test_numbers_of_every_length_come_back(number: int, compiled: bool, monkeypa
     blob = np.concatenate(
         [np.zeros(2, np.uint8), kernels.write_nodes(0, kinds, sizes, known, starts, targets, end - 2)]
     )
-    types, again, *_, wrong, astray = kernels.read_nodes(blob, offsets, known)
+    types, again, *_, wrong, astray, _ = kernels.read_nodes(blob, offsets, known)
     assert (types.tolist(), again.tolist(), wrong, astray) == ([1], [size], 0, 0)
 
 
@@ -324,6 +366,23 @@ def test_records_that_overlap_do_not_multiply() -> None:
     heap = read_gcdump(data)
     assert heap.edges <= len(record)
     assert not heap.completeness.complete
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_record_that_runs_into_the_next_is_told_of(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the second node says that it has two references, of which one is the type of the next record. Both ways to the types say so."""
+    if not compiled:
+        monkeypatch.setattr(kernels, "KERNELS", None)
+    whole = b"\0\0" + b"\x02\x02\x01\x02" + b"\x04\x01\x01" + b"\x06\x00"
+    for count, problem in ((1, None), (0, None), (2, "records overlap: they have 10 bytes together, and there are 9")):
+        data = gcdump(blob=whole[:7] + bytes([count]) + whole[8:])
+        heap = read_gcdump(data)
+        assert ([problem] if problem else []) == [one for one in heap.completeness.problems if "overlap" in one]
+        search = type_totals.of_file(memoryview(data))
+        if compiled and search is not None and problem:
+            search.search()
+            search.prepare()
+            assert search.totals() is None
 
 
 def test_an_object_inside_of_itself_is_an_error() -> None:

@@ -20,12 +20,13 @@ from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import Completeness, Heap, kernels, read_gcdump
 from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
 from dotnetdiag.heap.graph import Graph
-from dotnetdiag.heap.holders import DIAGNOSTICS
+from dotnetdiag.heap.holders import DIAGNOSTICS, THREAD_STATICS, is_pseudo_node
 from dotnetdiag.heap.paths import meant_types
 
 RECORDING = "heap-10.nettrace"
 ROOTS, STATICS, VARIABLE = "[.NET Roots]", "[static vars]", "[static var List.cache]"
 LOCALS, ARRAY = "[local vars]", "System.Object[]"
+HANDLES = "[strong Handles]"
 KINDS = ("collection", "event", "timer")
 
 
@@ -38,13 +39,16 @@ def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def a_cache(items: int, *, size: int = 100) -> Heap:
-    """A static variable that holds a list of so many items, which an array of the runtime's holds as well."""
-    types = [ROOTS, STATICS, VARIABLE, ARRAY, "List", *["Item"] * items]
-    edges = [(0, 1), (1, 2), (2, 4), (0, 3), (3, 4), *((4, 5 + number) for number in range(items))]
-    heap = heap_from(types, edges, sizes=[0, 0, 0, 40, 32, *[size] * items])
-    addresses = heap.node_address.copy()
-    addresses[:3] = 0
-    return replace(heap, node_address=addresses)
+    """A static variable that holds a list of so many items, whose place is in an array of the runtime's, which a handle holds."""
+    types = [ROOTS, STATICS, VARIABLE, ARRAY, "List", *["Item"] * items, HANDLES]
+    edges = [(0, 1), (1, 2), (2, 4), (0, 5 + items), (5 + items, 3), (3, 4), *((4, 5 + item) for item in range(items))]
+    return with_pseudo_nodes(heap_from(types, edges, sizes=[0, 0, 0, 8184, 32, *[size] * items, 0]))
+
+
+def with_pseudo_nodes(heap: Heap) -> Heap:
+    """The same, with no address of what holds roots."""
+    is_pseudo = [is_pseudo_node(name) for name in heap.type_name.to_pylist()]
+    return replace(heap, node_address=np.where(np.array(is_pseudo)[heap.node_type], 0, heap.node_address))
 
 
 def rows(heap: Heap, **about: Any) -> list[tuple[Any, ...]]:
@@ -68,8 +72,14 @@ def test_namespaces_are_those_of_the_type_and_not_of_its_arguments() -> None:
     heap = heap_from(["[.NET Roots]", "A.B.List<C.D.E>[]", "Plain", "A.B.Other"], [(0, 1), (1, 2), (1, 3)])
     assert [(row["namespace"], row["count"], row["retained_bytes"]) for row in heap.by_namespace] == [
         ("A.B", 2, 90),
-        (None, 2, 100),
+        (None, 1, 30),
     ]
+
+
+def test_what_holds_roots_is_none_of_what_keeps_most_alive() -> None:
+    heap = a_cache(3)
+    assert heap.by_retained.values("type") == [ARRAY, "List", "Item"]
+    assert set(heap.types.values("type")) == {ROOTS, STATICS, VARIABLE, HANDLES, ARRAY, "List", "Item"}
 
 
 def test_modules_and_generations_come_to_the_whole() -> None:
@@ -95,13 +105,110 @@ def test_generations_are_told_by_name_the_youngest_first() -> None:
 
 def test_a_tree_has_static_variables_above_what_they_hold() -> None:
     assert rows(a_cache(3), minimum=1) == [
-        (0, None, ROOTS, "app.dll", 1, 0, 372),
+        (0, None, ROOTS, "app.dll", 1, 0, 8516),
+        (1, 0, HANDLES, "app.dll", 1, 0, 8184),
+        (2, 1, ARRAY, "app.dll", 1, 8184, 8184),
         (1, 0, STATICS, "app.dll", 1, 0, 332),
-        (2, 1, VARIABLE, "app.dll", 1, 0, 332),
-        (3, 2, "List", "app.dll", 1, 32, 332),
-        (4, 3, "Item", "app.dll", 3, 300, 300),
-        (1, 0, ARRAY, "app.dll", 1, 40, 40),
+        (2, 3, VARIABLE, "app.dll", 1, 0, 332),
+        (3, 4, "List", "app.dll", 1, 32, 332),
+        (4, 5, "Item", "app.dll", 3, 300, 300),
     ]
+
+
+def held(*others: tuple[str, str], size: int = 8184, generation: int = -1) -> Heap:
+    """A list that a static variable holds and that has a place in the runtime's array, and references besides, by the names of both ends."""
+    types = [
+        ROOTS,
+        STATICS,
+        VARIABLE,
+        "[static var List.other]",
+        HANDLES,
+        "[other Handles]",
+        ARRAY,
+        "Other",
+        "List",
+        "Item",
+    ]
+    ways = [
+        (ROOTS, STATICS),
+        (STATICS, VARIABLE),
+        (STATICS, types[3]),
+        (ROOTS, HANDLES),
+        (ROOTS, types[5]),
+        (HANDLES, ARRAY),
+    ]
+    ways += [(ROOTS, "Other"), (VARIABLE, "List"), (ARRAY, "List"), ("List", "Item"), *others]
+    sizes = [size if name == ARRAY else 0 if name.startswith("[") else 100 for name in types]
+    heap = heap_from(types, [(types.index(one), types.index(other)) for one, other in ways], sizes=sizes)
+    generations = np.where(heap.node_type == types.index(ARRAY) + 1, generation, -1).astype(np.int8)
+    return with_pseudo_nodes(replace(heap, node_generation=generations))
+
+
+def over(heap: Heap, name: str) -> str:
+    """What a node of a type stands under in the tree."""
+    (node,) = np.flatnonzero(heap.node_type == heap.type_name.to_pylist().index(name))
+    return heap.type_of(int(heap.tree_dominators[node]))
+
+
+OTHER = "[static var List.other]"
+
+
+@pytest.mark.parametrize(
+    ("others", "above", "above_item"),
+    [
+        ([], VARIABLE, "List"),
+        ([(OTHER, "List"), (ARRAY, "List")], STATICS, "List"),
+        ([(HANDLES, "List")], ROOTS, "List"),
+        ([("[other Handles]", "List")], ROOTS, "List"),
+        ([("Other", "List")], ROOTS, "List"),
+        ([(OTHER, "Other"), (ARRAY, "Other"), ("Other", "List")], ROOTS, "List"),
+        ([("Other", "Item")], VARIABLE, ROOTS),
+        ([(OTHER, "Item"), (ARRAY, "Item")], VARIABLE, STATICS),
+        ([(ARRAY, "List")], ROOTS, "List"),
+        ([("Other", ARRAY)], ROOTS, "List"),
+    ],
+    ids=[
+        "one variable", "two variables", "a handle", "another handle", "an object", "an object that is held twice", "what it holds",
+        "what it holds, of another variable", "a variable that is not told of", "an array that is not the runtime's alone",
+    ],
+)  # fmt: skip
+def test_what_a_variable_alone_holds_stands_under_it(
+    others: list[tuple[str, str]], above: str, above_item: str
+) -> None:
+    heap = held(*others)
+    assert (over(heap, "List"), over(heap, "Item")) == (above, above_item)
+
+
+@pytest.mark.parametrize(
+    ("size", "generation", "above"), [(8184, 3, VARIABLE), (8184, 4, VARIABLE), (8184, 2, ROOTS), (8176, 3, ROOTS)]
+)
+def test_the_runtimes_arrays_are_large_or_pinned_objects_of_1020_places(size: int, generation: int, above: str) -> None:
+    assert over(held(size=size, generation=generation), "List") == above
+
+
+def test_variables_of_threads_have_no_place_in_the_runtimes_arrays() -> None:
+    heap = a_cache(3)
+    names = [THREAD_STATICS if name == STATICS else name for name in heap.type_name.to_pylist()]
+    assert over(replace(heap, type_name=Text.from_pylist(names)), "List") == ROOTS
+
+
+def test_the_tree_has_the_numbers_of_the_graph_for_each_object() -> None:
+    heap = heap_of(data_of(RECORDING))
+    above, retained = heap.tree_dominators, heap.tree_retained
+    objects = heap.node_address != 0
+    assert (retained[objects] == heap.retained[objects]).all()
+    statics = [
+        number for number, name in enumerate(heap.type_name.to_pylist()) if (name or "").startswith("[static var ")
+    ]
+    variables = np.flatnonzero(np.isin(heap.node_type, statics))
+    assert len(variables) > 20
+    assert (heap.retained[variables] > 0).sum() < (retained[variables] > 0).sum()
+    assert retained[heap.root] == heap.retained[heap.root]
+    place = np.empty(heap.nodes, np.int64)
+    order = heap.breadth_first[0]
+    place[order] = np.arange(len(order))
+    below = order[above[order] >= 0]
+    assert (place[above[below]] < place[below]).all()
 
 
 def test_a_list_is_one_row_of_the_tree_however_long() -> None:
@@ -111,21 +218,21 @@ def test_a_list_is_one_row_of_the_tree_however_long() -> None:
 
 def test_a_tree_ends_at_its_depth_and_leaves_out_what_is_small() -> None:
     heap = a_cache(3)
-    assert [row[0] for row in rows(heap, depth=2, minimum=1)] == [0, 1, 2, 1]
-    assert [row[2] for row in rows(heap, minimum=301)] == [ROOTS, STATICS, VARIABLE, "List"]
+    assert [row[0] for row in rows(heap, depth=2, minimum=1)] == [0, 1, 2, 1, 2]
+    assert [row[2] for row in rows(heap, minimum=301)] == [ROOTS, HANDLES, ARRAY, STATICS, VARIABLE, "List"]
     assert heap.tree(minimum=301).notes == ("rows that keep less than 301 bytes alive are left out",)
 
 
 def test_a_tree_tells_of_what_no_root_reaches() -> None:
     heap = heap_from(["Root", "A", "Lost"], [(0, 1), (2, 1)])
-    assert heap.tree(minimum=0).notes == ("1 objects of 30 bytes are not reached from any root",)
+    assert heap.tree(minimum=0).notes == ("1 object of 30 bytes is not reached from any root",)
 
 
 def test_the_largest_objects_come_first_with_what_holds_them() -> None:
     largest = a_cache(3).largest(3)
     assert [(row["type"], row["retained_bytes"], row["held_by"]) for row in largest] == [
-        (ROOTS, 372, None),
-        ("List", 332, ROOTS),
+        (ARRAY, 8184, HANDLES),
+        ("List", 332, VARIABLE),
         ("Item", 100, "List"),
     ]
     assert len(made().largest(100)) == 5
@@ -138,8 +245,9 @@ def paths(heap: Heap, what: str | int) -> list[tuple[int, bool, list[str]]]:
 
 def test_paths_are_shortest_first_and_merged_by_type() -> None:
     heap = a_cache(7)
-    assert paths(heap, "List") == [(1, True, [ROOTS, ARRAY, "List"]), (1, False, [ROOTS, STATICS, VARIABLE, "List"])]
-    steps = [ROOTS, ARRAY, "List", "Item"], [ROOTS, STATICS, VARIABLE, "List", "Item"]
+    ways = [ROOTS, STATICS, VARIABLE, "List"], [ROOTS, HANDLES, ARRAY, "List"]
+    assert paths(heap, "List") == [(1, True, ways[0]), (1, False, ways[1])]
+    steps = [*ways[0], "Item"], [*ways[1], "Item"]
     assert paths(heap, "item") == [(7, True, steps[0]), (7, False, steps[1])]
     assert paths(heap, int(heap.node_address[5])) == [(1, True, steps[0]), (1, False, steps[1])]
     assert paths(heap, hex(int(heap.node_address[4]))) == paths(heap, "List")
@@ -224,7 +332,7 @@ def test_a_name_means_that_type_before_others_with_it(what: str, meant: list[str
 
 def test_paths_tell_which_types_were_meant() -> None:
     heap = heap_from(["Root", "A.Ring", "B.Ring"], [(0, 1), (0, 2)])
-    assert heap.paths_to_root("Ring").notes == ("taken for it: A.Ring, B.Ring",)
+    assert heap.paths_to_root("Ring").notes == ("matched: A.Ring, B.Ring",)
     assert heap.paths_to_root("A.Ring").notes == ()
 
 
@@ -237,10 +345,10 @@ def test_paths_of_what_is_not_reached_are_none() -> None:
     heap = heap_from(["Root", "A", "Lost"], [(0, 1)])
     table = heap.paths_to_root("Lost")
     assert len(table) == 0
-    assert table.notes == ("1 of 1 objects are not reached from any root: garbage in this heap",)
+    assert table.notes == ("1 of 1 object is not reached from any root: garbage in this heap",)
     heap = replace(heap, completeness=Completeness(problems=("3 events were lost",)))
     assert heap.paths_to_root("Lost").notes == (
-        "1 of 1 objects are not reached from any root: garbage, or what held them is missing",
+        "1 of 1 object is not reached from any root: garbage, or what held them is missing",
     )
 
 
@@ -311,7 +419,7 @@ def test_every_path_of_a_random_heap_is_one_of_its_references() -> None:
 
 def test_a_leak_is_named_by_types_and_by_dominators() -> None:
     diff = a_cache(3).diff(a_cache(10))
-    assert (diff.grown_bytes, diff.before_nodes, diff.after_nodes) == (700, 8, 15)
+    assert (diff.grown_bytes, diff.before_nodes, diff.after_nodes) == (700, 9, 16)
     first, *_ = diff.types.to_pylist()
     assert (first["type"], first["count_before"], first["count_after"], first["bytes_grown"]) == ("Item", 3, 10, 700)
     grown = {tuple(row["path"]): row["retained_bytes_grown"] for row in diff.dominators}
@@ -410,25 +518,76 @@ def test_an_event_of_a_static_variable_is_that_variables() -> None:
     assert (subject, count) == (f"{handler} of {variable}", 150)
 
 
+TIMER, QUEUE = "System.Threading.TimerQueueTimer", "System.Threading.TimerQueue"
+
+
 def test_many_timers_are_named() -> None:
-    timer = "System.Threading.TimerQueueTimer"
-    heap = heap_from([ROOTS, *[timer] * 200], [(0, 1 + number) for number in range(200)], sizes=[0, *[96] * 200])
-    assert advice(heap, "timer") == [(timer, 200, 200 * 96)]
+    types = [ROOTS, QUEUE, *[TIMER] * 200]
+    edges = [(0, 1), *((1, 2 + number) for number in range(200))]
+    assert advice(heap_from(types, edges, sizes=[0, 64, *[96] * 200]), "timer") == [(TIMER, 200, 200 * 96)]
     assert advice(made(), "timer") == []
 
 
 def test_a_timer_inside_of_another_counts_once() -> None:
-    timer = "System.Threading.TimerQueueTimer"
-    heap = heap_from([ROOTS, *[timer] * 200], [(number, number + 1) for number in range(200)], sizes=[0, *[96] * 200])
-    assert advice(heap, "timer") == [(timer, 200, 200 * 96)]
+    types = [ROOTS, QUEUE, *[TIMER] * 200]
+    heap = heap_from(types, [(number, number + 1) for number in range(201)], sizes=[0, 64, *[96] * 200])
+    assert advice(heap, "timer") == [(TIMER, 200, 200 * 96)]
+
+
+def test_a_timer_that_is_in_no_list_of_a_queue_is_not_set() -> None:
+    """150 that are in a list, and 200 that their holders alone refer to, one of them itself too."""
+    types = [ROOTS, QUEUE, "Holder", *[TIMER] * 350]
+    edges = [(0, 1), (0, 2), *((2, 3 + number) for number in range(350)), (1, 3)]
+    edges += [(3 + number, 4 + number) for number in range(149)] + [(4 + number, 3 + number) for number in range(149)]
+    heap = heap_from(types, [*edges, (300, 300)], sizes=[0, 64, 64, *[96] * 350])
+    assert advice(heap, "timer") == [(TIMER, 150, 150 * 96)]
+
+
+def test_a_list_of_handlers_that_many_share_is_told_once() -> None:
+    handler = "System.EventHandler"
+    types = [ROOTS, *[handler] * 30_000, ARRAY]
+    edges = [(0, 1 + number) for number in range(30_000)]
+    edges += [(1 + number, 30_001) for number in range(30_000)] + [(30_001, 1 + number) for number in range(30_000)]
+    ((subject, count, _),) = advice(heap_from(types, edges), "event")
+    assert (subject, count) == (f"{handler} of {ROOTS}", 30_000)
+
+
+def test_a_list_with_something_else_in_it_is_none_of_handlers() -> None:
+    handler = "System.EventHandler"
+    types = [ROOTS, "Publisher", handler, ARRAY, *[handler] * 150, "Item"]
+    edges = [(0, 1), (1, 2), (2, 3), *((3, 4 + number) for number in range(151))]
+    assert advice(heap_from(types, edges, sizes=[64] * len(types)), "event") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_leak"),
+    [
+        ("System.Collections.Generic.Dictionary<System.String,System.Object>.s_dataStore", False),
+        ("Microsoft.Extensions.Logging.Log[].s_all", False),
+        ("System.Collections.Generic.Dictionary<System.String,App.Session>.s_sessions", True),
+        ("System.Collections.Generic.Dictionary<System.String,System.Object>.Cache", True),
+        ("App.Session.s_last", True),
+    ],
+)
+def test_a_leak_is_said_of_what_may_be_the_programs(name: str, is_leak: bool) -> None:
+    heap = heap_from([ROOTS, STATICS, f"[static var {name}]", "Held"], [(0, 1), (1, 2), (2, 3)], sizes=[0, 0, 0, 100])
+    (text,) = heap.advice.values("advice")
+    assert text.endswith("it is a leak") == is_leak
+
+
+def test_one_collection_is_told_in_the_singular() -> None:
+    heap = heap_from([ROOTS, "Holder", ARRAY], [(0, 1), (1, 2)], sizes=[0, 24, 8 * 100_003])
+    (text,) = heap.advice.values("advice")
+    assert text.startswith(f"1 {ARRAY} of Holder is empty: 800,000 bytes for nothing")
 
 
 def test_nothing_is_said_of_garbage() -> None:
     """Timers, arrays and events that no root reaches."""
-    timer, handler = "System.Threading.TimerQueueTimer", "System.EventHandler"
-    types = [ROOTS, VARIABLE, *[timer] * 200, *[ARRAY] * 200, handler, ARRAY, *[handler] * 150, "Item"]
+    handler = "System.EventHandler"
+    types = [ROOTS, VARIABLE, *[QUEUE, TIMER] * 100, *[ARRAY] * 200, handler, ARRAY, *[handler] * 150, "Item"]
     lists = types.index(handler)
     edges = [(lists, lists + 1), *((lists + 1, lists + 2 + number) for number in range(150)), (1, len(types) - 1)]
+    edges += [(2 * number, 2 * number + 1) for number in range(1, 101)]
     heap = heap_from(types, edges, sizes=[0, 0, *[8 * 1003] * (len(types) - 2)])
     assert advice(heap, "static") + [row for kind in KINDS for row in advice(heap, kind)] == []
     alive = heap_from(types, [*edges, *((0, node) for node in range(1, lists + 1))], sizes=heap.node_size.tolist())

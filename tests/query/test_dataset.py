@@ -178,7 +178,11 @@ def test_a_recording_that_grows_numbers_wide_and_texts_where_nothing_else_is_com
         [("a", pa.uint32()), ("b", pa.large_string()), ("C", pa.int64()), ("n", pa.float64())]
     )
     signed, unsigned = pa.schema([("a", pa.int32())]), pa.schema([("a", pa.uint64())])
-    assert united([signed, unsigned, signed], "x") == united([unsigned, signed], "x") == pa.schema([("a", pa.decimal128(20))])
+    assert (
+        united([signed, unsigned, signed], "x")
+        == united([unsigned, signed], "x")
+        == pa.schema([("a", pa.decimal128(20))])
+    )
     with pytest.raises(UsageError, match=r"x\.a is list"):
         united([pa.schema([("a", pa.list_(pa.int8()))]), one], "x")
 
@@ -201,9 +205,9 @@ def test_numbers_of_another_kind_in_another_recording(
             writer.write_event(1, 1, struct.pack(pack, number), thread=1)
     made = dd.dataset(tmp_path / "*.nettrace")
     assert [row for batch in made.batches("X", ["n"]) for row in batch.column("n").to_pylist()] == expected
-    assert sorted(float(one) for one in dd.sql(str(tmp_path / "*.nettrace"), 'select n from "X"').values("n")) == sorted(
-        map(float, expected)
-    )
+    assert sorted(
+        float(one) for one in dd.sql(str(tmp_path / "*.nettrace"), 'select n from "X"').values("n")
+    ) == sorted(map(float, expected))
 
 
 def test_few_recordings_are_open_at_a_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

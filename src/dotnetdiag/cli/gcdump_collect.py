@@ -53,10 +53,11 @@ def collect(
 ) -> None:
     """Write the heap of a process into a .gcdump, which PerfView and Visual Studio open too.
 
-    The process makes a blocking collection of everything and walks its heap: it stands still meanwhile. A file that is there stays as it
-    is until the new one is whole. Where events were lost, all is collected once more with a larger buffer; a heap that is not complete
-    is written, and said to be so: exit code 2. How long the process stood still is said in any case: of all walks, "at least" where the end
-    of one was lost.
+    The process makes a blocking collection of everything and walks its heap: it stands still meanwhile. With --force a file that is there
+    stays as it is until the new one is written to its end, which then takes its place, also with a heap that is not complete. Where
+    events were lost, all is collected once more with a larger buffer; a heap that is not complete is written, and said to be so: exit code
+    2. How long the process stood still is said in any case: of all walks, "at least" where the runtime did not tell when it had the process
+    stop, or when it let it run on.
 
     --json: one object, {path, size_bytes, duration_s, attempts, all_pauses_ms, are_pauses_known} and what report --json has before its types.
 

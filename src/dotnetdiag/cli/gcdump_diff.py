@@ -139,7 +139,7 @@ def diff(
 
 
 def _show(made: HeapDiff, number: int, above: Grown) -> None:
-    from dotnetdiag.heap.holders import is_holder_of_roots
+    from dotnetdiag.heap.holders import is_holder_of_roots, is_pseudo_node
 
     objects = made.after_objects - made.before_objects
     mark = ABOVE if above.total else ""
@@ -148,7 +148,7 @@ def _show(made: HeapDiff, number: int, above: Grown) -> None:
         echo(
             f"{made.diagnostics_bytes:,} bytes of it are what the first session of events leaves in a process, and no leak."
         )
-    rows = [(place, row) for place, row in enumerate(made.types.to_pylist()) if not is_holder_of_roots(row["type"])]
+    rows = [(place, row) for place, row in enumerate(made.types.to_pylist()) if not is_pseudo_node(row["type"])]
     rows.sort(key=lambda one: (-one[1]["bytes_grown"], -one[1]["retained_bytes_grown"]))
     heads = ("bytes", "count", "retained")
     if number and rows:

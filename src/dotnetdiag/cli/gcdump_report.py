@@ -55,11 +55,17 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     """Show the types that fill a heap: how many objects, how many bytes, and how many bytes they keep alive.
 
     FILE is a .gcdump or a recording of a heap session; with -p the heap of a process is collected. Bytes are of all objects of a type
-    together; retained bytes are what would be free without them.
+    together; retained bytes are what would be free without them. They are of the graph as it is, in which an array of the runtime's own
+    holds what static variables hold: what a variable keeps alive says tree.
+
+    Exit codes, of tree, paths and advice too: 0 there is an answer, also of a heap that is not complete, which is said (complete in --json);
+    1 the process does not answer; 2 the file could not be read, or the heap not be collected; 3 wrong arguments, or no such process; 4 its
+    runtime has no heap to show.
 
     --json: one object, {nodes, edges, bytes, objects, complete, problems, sample, pid, process, collected, pause_ms, dump, dumps, types:
     [{type, module, count, bytes, retained_bytes}]}. dump is which of the dumps of a recording it is. nodes are objects, what holds the
-    roots, and what was referred to and not told of.
+    roots, and what was referred to and not told of. With --by also modules, namespaces or generations: [{module, namespace or generation,
+    count, bytes}], and retained_bytes but of generations.
 
     \b
     dotnetdiag gcdump report app.gcdump
@@ -114,8 +120,9 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
 def tree(find: Find, depth: int, minimum: str | None, form: str) -> None:
     """Show who keeps what alive: the tree of dominators, objects of the same type under the same holder in one row.
 
-    What stands under a row would be free without it. Roots come first: static variables by their names, stacks, handles. From level 31 on
-    a row says its level, and is not indented further.
+    What stands under a row would be free without it. Static variables are there by their names, stacks and handles by their kinds; what several
+    hold stands under what all ways to it share, often the root: paths says what holds it. From level 31 on a row says its level, and is
+    not indented further.
 
     \b
     dotnetdiag gcdump tree app.gcdump --depth 4

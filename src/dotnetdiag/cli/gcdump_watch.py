@@ -17,7 +17,7 @@ from dotnetdiag.cli.render import echo, table
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.heap_collect import CollectedHeap
-    from dotnetdiag.recipes.heap_watch import HeapSample, WatchedHeaps
+    from dotnetdiag.recipes.heap_watch import HeapSample, Suspect, WatchedHeaps
     from dotnetdiag.recipes.target import Target
 
 
@@ -34,8 +34,8 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
     which there are never fewer, never with fewer bytes, and with more bytes at last. Those that keep most more alive than before come first,
     each with the way on which what grew of it is held, and with those that it holds below it.
 
-    The first heap of a process leaves some 0.2 MB in it, which are in the second: take three heaps or more, of which types have to grow
-    after the second too.
+    The first heap of a process leaves some 0.2 MB in it, which are in the second: what holds the descriptions of the runtime's events is said to be
+    of the diagnostics. Take three heaps or more, of which types have to grow after the second too.
 
     --json: one object, {heaps: [{at_s, nodes, objects, bytes, grown_bytes, complete, pause_ms}], suspects: [{type, module, steps, count_before,
     count_after, count_grown, bytes_before, …, path, held_by}], problem}.
@@ -52,6 +52,12 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
     from dotnetdiag.recipes.heap_watch import HeapWatchObserver, check_every, watch_heaps
 
     progress, pauses = Progress(), Pauses()
+    said: list[int | None] = []
+
+    def started(pid: int | None) -> None:
+        if not said:
+            echo(f"The process stands still for each heap, {PAUSE}; Ctrl-C ends.", err=True)
+        said.append(pid)
 
     def sample(one: HeapSample, done: CollectedHeap) -> None:
         progress.clear()
@@ -66,11 +72,14 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
     observer = HeapWatchObserver(
         sample=sample,
         collecting=HeapObserver(
-            waiting=say_waiting(target), progress=progress.show, paused=pauses.add, again=progress.again
+            waiting=say_waiting(target),
+            started=started,
+            progress=progress.show,
+            paused=pauses.add,
+            again=progress.again,
         ),
     )
     check_every(every)
-    echo(f"The process stands still for each heap, {PAUSE}; Ctrl-C ends.", err=True)
     stop = Stop()
     with ends_nicely(stop, Observer(), enter=False):
         try:
@@ -105,16 +114,22 @@ def _show(seen: WatchedHeaps) -> None:
     cells = [
         (
             f"{one.row['bytes_grown']:+,}", f"{one.row['count_grown']:+,}", f"{one.row['retained_bytes_grown']:+,}",
-            f"{one.row['steps']:,}", f"{'' if one.held_by is None else '  '}{one.row['type'] or '-'}",
+            f"{one.row['steps']:,}", f"{'' if one.held_by is None else '  '}{one.row['type'] or '-'}{_mark(one)}",
         )
         for one in seen.suspects
     ]  # fmt: skip
     heads = ("bytes", "count", "retained", "steps")
     table((*heads, "type"), cells, right=heads)
-    for one in [one for one in seen.suspects if one.held_by is None][:3]:
+    for one in [one for one in seen.suspects if one.held_by is None and not _mark(one)][:3]:
         echo()
         echo(f"{one.row['type']} is held by")
         for level, name in enumerate(one.path):
             echo(f"  {'  ' * level}{name}")
     if len(seen.growing) > len(seen.suspects):
         echo(f"{len(seen.growing) - len(seen.suspects):,} more")
+
+
+def _mark(one: Suspect) -> str:
+    from dotnetdiag.heap.holders import DIAGNOSTICS
+
+    return "  (of the diagnostics, no leak)" if DIAGNOSTICS in one.path else ""

@@ -34,9 +34,9 @@ def show_types(heap: Heap | TypeTotals, rows: list[dict[str, Any]], by: str, num
         echo("What holds objects is missing: what they keep alive is not known.")
     echo()
     figures = ["bytes", "count", *(("retained_bytes",) if by != "generation" and heap.has_roots else ())]
-    from dotnetdiag.heap.holders import is_holder_of_roots
+    from dotnetdiag.heap.holders import is_pseudo_node
 
-    shown = [row for row in rows if by != "type" or row["bytes"] or not is_holder_of_roots(row["type"])]
+    shown = [row for row in rows if by != "type" or row["bytes"] or not is_pseudo_node(row["type"])]
     cells = [(*(f"{row[name]:,}" for name in figures), _named(row, by)) for row in shown[:number]]
     heads = [name.replace("_bytes", "") for name in figures]
     if cells:

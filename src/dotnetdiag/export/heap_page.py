@@ -18,6 +18,7 @@ from dotnetdiag.export.pages import Page
 from dotnetdiag.export.texts import clean
 from dotnetdiag.heap.advice import unreached_bytes
 from dotnetdiag.heap.heap import Heap
+from dotnetdiag.heap.holders import is_pseudo_node
 
 MOST_BOXES = 12_000
 """Rows of the tree: those that keep most alive."""
@@ -55,7 +56,7 @@ def _data(heap: Heap) -> dict[str, Any]:
                 called: [figures.get(key, (0, 0, 0))[place] for key in numbers]
                 for place, called in enumerate(("count", "bytes", "retained"))
             },
-            "order": [numbers[key] for key in keys],
+            "order": [numbers[key] for key in keys if key[1] is not None or not is_pseudo_node(key[0])],
         },
         "paths": _paths(heap, numbers),
     }

@@ -705,10 +705,10 @@ def read_nodes(
 ):
     """Type, size and references of each node. What is no record, or has more references than ``targets`` has room for, is a node of type 0
     without references, and so is offset 0; a reference that leads to no node is left out. (how many references, records, references that
-    cannot be read).
+    cannot be read, bytes of records: more than there are where these overlap).
     """
     cdef int64_t n = offsets.shape[0], end = blob.shape[0], kinds = type_sizes.shape[0], room = targets.shape[0]
-    cdef int64_t i, p, child, total = 0, begin, wrong = 0, astray = 0
+    cdef int64_t i, p, child, total = 0, begin, wrong = 0, astray = 0, used = 0
     cdef int32_t kind, size, count, distance
     cdef const uint8_t* data
     if types.shape[0] != n or sizes.shape[0] != n or starts.shape[0] != n + 1 or end > LARGEST or room > NONE:
@@ -748,8 +748,9 @@ def read_nodes(
                             total += 1
                         else:
                             astray += 1
+                    used += (p if p >= 0 else end) - offsets[i]
             starts[i + 1] = <uint32_t> total
-    return total, wrong, astray
+    return total, wrong, astray, used
 
 
 cdef inline int64_t number_size(int64_t v) noexcept nogil:
@@ -895,6 +896,7 @@ cdef struct Records:
     int64_t pairs
     int64_t deepest
     int64_t of_root
+    int64_t used
 
 
 cdef int64_t search(
@@ -902,8 +904,8 @@ cdef int64_t search(
     uint32_t* types, uint32_t* sizes, Frame* stack, uint32_t* others
 ) noexcept nogil:
     """Number what is reached in depth; how many, or -1 where a record is not as it should be. Only what has references left is on the stack."""
-    cdef int64_t n = records.nodes, end = records.end, room = records.room, references = 0, pairs = 0, deepest = 0
-    cdef int64_t p = 0, child = root, depth = 0, count = 0
+    cdef int64_t n = records.nodes, end = records.end, room = records.room, references = 0, pairs = 0, deepest = 0, used = 0
+    cdef int64_t p = 0, before, child = root, depth = 0, count = 0
     cdef int32_t kind, size, told, distance, left = 0
     cdef uint32_t current = 0, node = <uint32_t> root, place
     cdef const uint8_t* data = records.data
@@ -930,6 +932,7 @@ cdef int64_t search(
                 p = open_record(data, place, end, kinds, type_sizes, &kind, &size, &told)
                 if p < 0:
                     return -1
+                used += p - place
                 references += told
                 left = told
                 if current == 0:
@@ -944,10 +947,13 @@ cdef int64_t search(
         if left == 0:
             break
         left -= 1
+        before = p
         p = read_number(data, p, end, &distance)
         child = <int64_t> node + distance
         if p < 0 or not 0 <= child < n:
             return -1
+        used += p - before
+    records.used = used
     records.references, records.pairs, records.deepest = references, pairs, deepest
     return count
 
@@ -980,6 +986,7 @@ cdef bint take_rest(
             child = node + distance
             if p < 0 or not 0 <= child < n:
                 return False
+        records.used += p - place
     return True
 
 
@@ -1078,12 +1085,14 @@ def dominate_records(
     ):
         raise ValueError("arrays that do not fit")
     records.data, records.offsets, records.end, records.nodes = &blob[0], &offsets[0], blob.shape[0], n
-    records.room, records.references, records.of_root = others.shape[0] // 2, 0, 0
+    records.room, records.references, records.of_root, records.used = others.shape[0] // 2, 0, 0, 0
     with nogil:
         count = search(
             &records, kinds, type_sizes, root, &number[0], &dominator[0], &types[0], &sizes[0], <Frame*> &frames[0], &others[0]
         )
         if count > 0 and not take_rest(&records, kinds, type_sizes, &number[0], counts, totals):
+            count = 0
+        if records.used > records.end - 2:  # those of nothing are no node's; more where records overlap
             count = 0
         if count > 0:
             memset(&frames[0], 0, <size_t> records.deepest * sizeof(Frame))

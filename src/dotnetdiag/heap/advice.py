@@ -15,7 +15,7 @@ from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.heap.holders import DIAGNOSTICS, STATIC
-from dotnetdiag.heap.kernels import NONE, retained_by_type, sums
+from dotnetdiag.heap.kernels import NONE, reference_places, retained_by_type, sums
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ MANY_HANDLERS, MANY_TIMERS = 100, 100
 UNREACHED_SHARE = 0.1
 """Of all bytes: what no root reaches at least to be told of."""
 _OF_DIAGNOSTICS = "descriptions of the runtime's own events, which the first session of diagnostics leaves: no leak"
-_TIMER = "System.Threading.TimerQueueTimer"
+_OF_FRAMEWORK = "by its name it is one of the framework's own"
+_OF_PROGRAM = "if it only grows, it is a leak"
+_TYPE = re.compile(r"[^<>,\[\]]+")
+_TIMER, _QUEUE = "System.Threading.TimerQueueTimer", "System.Threading.TimerQueue"
 _HANDLER = re.compile(r"EventHandler(<|$)|^System\.(Action|Func)(<|$)|(Callback|Handler|Delegate)(<|$)")
 _LISTS = "System.Object[]"
 """What a delegate of several keeps them in."""
@@ -115,11 +118,20 @@ def _statics(graph: Graph) -> Iterator[_Advice]:
             return
         holder = names[int(graph.node_type[nodes[row]])]
         name = holder[len(STATIC) : -1]
-        means = _OF_DIAGNOSTICS if holder == DIAGNOSTICS else "if it only grows, it is a leak"
+        means = _OF_DIAGNOSTICS if holder == DIAGNOSTICS else _OF_FRAMEWORK if _is_of_framework(name) else _OF_PROGRAM
         yield _Advice(
             "static", name, len(held[row]), size,
             f"what the static variable {name} refers to keeps {size:,} bytes alive, {_share(size, graph)} of the heap: {means}",
         )  # fmt: skip
+
+
+def _is_of_framework(variable: str) -> bool:
+    """Whether a static variable is likely to be the framework's: named as its own are (``s_``), and of its own types alone. The runtime does not
+    tell which class declares it.
+    """
+    kind, _, field = variable.rpartition(".")
+    types = _TYPE.findall(kind)
+    return field.startswith("s_") and bool(types) and all(name.startswith(("System.", "Microsoft.")) for name in types)
 
 
 def _holders(graph: Graph, nodes: Array) -> Array:
@@ -168,24 +180,35 @@ def _collections(graph: Graph) -> Iterator[_Advice]:
         subject = f"{array} in {above}" if above else array
         yield _Advice(
             "collection", subject, int(number[row]), int(wasted[row]),
-            f"{number[row]:,} {array} of {above or 'several'} are less than half full, {none[row]:,} of them empty: "
+            f"{number[row]:,} {array} of {above or 'several'} {_fullness(int(number[row]), int(none[row]))}: "
             f"{wasted[row]:,} bytes for nothing; give a capacity, or make them when something is to be kept",
         )  # fmt: skip
 
 
+def _fullness(number: int, none: int) -> str:
+    if number == 1:
+        return "is empty" if none else "is less than half full"
+    return f"are less than half full, {none:,} of them empty"
+
+
 def _events(graph: Graph) -> Iterator[_Advice]:
-    """Delegates that call many others."""
+    """Delegates that call many others: one of those that share a list of them."""
     names = _names(graph)
     kinds = [number for number, name in enumerate(names) if _HANDLER.search(name)]
     lists = [number for number, name in enumerate(names) if name == _LISTS]
-    found = []
     counts = np.diff(graph.edge_start.astype(np.int64))
-    is_long = np.isin(graph.node_type, lists) & (counts >= MANY_HANDLERS)
-    for node in np.flatnonzero(np.isin(graph.node_type, kinds) & _reached(graph)).tolist() if is_long.any() else ():
-        for child in graph.references(node).tolist():
-            if is_long[child] and np.isin(graph.node_type[graph.references(child)], kinds).all():
-                found.append((node, int(counts[child])))
-    for node, count in sorted(found, key=lambda one: -one[1])[:MOST_EVENTS]:
+    long = np.flatnonzero(np.isin(graph.node_type, lists) & (counts >= MANY_HANDLERS))
+    of, at = reference_places(graph.edge_start, long)
+    others = of[~np.isin(graph.node_type[graph.edge_target[at]], kinds)]
+    is_list = np.zeros(graph.nodes, np.bool_)
+    is_list[np.setdiff1d(long, others)] = True
+    handlers = np.flatnonzero(np.isin(graph.node_type, kinds) & _reached(graph)) if is_list.any() else long[:0]
+    of, at = reference_places(graph.edge_start, handlers)
+    held = graph.edge_target[at].astype(np.int64)
+    of, held = of[is_list[held]], held[is_list[held]]
+    held, first = np.unique(held, return_index=True)  # several may share a list
+    chosen = np.argsort(-counts[held], kind="stable")[:MOST_EVENTS]
+    for node, count in zip(of[first][chosen].tolist(), counts[held][chosen].tolist(), strict=True):
         above = int(_holders(graph, np.array([node]))[0])
         holder = names[int(graph.node_type[above])] if above >= 0 else ""
         size = int(graph.retained[node])
@@ -197,10 +220,15 @@ def _events(graph: Graph) -> Iterator[_Advice]:
 
 
 def _timers(graph: Graph) -> Iterator[_Advice]:
-    """Timers that were not disposed of."""
+    """Timers that are set: these are in a list of their queue's, each of which refers to the next. One that is not set is in none."""
     names = _names(graph)
-    kinds = [number for number, name in enumerate(names) if name == _TIMER]
-    which = (np.isin(graph.node_type, kinds) & _reached(graph)).astype(np.uint32)
+    timers = np.isin(graph.node_type, [number for number, name in enumerate(names) if name == _TIMER])
+    queues = np.isin(graph.node_type, [number for number, name in enumerate(names) if name == _QUEUE])
+    of, at = reference_places(graph.edge_start, np.flatnonzero(timers | queues))
+    listed = graph.edge_target[at]
+    which = np.zeros(graph.nodes, np.uint32)
+    which[listed[listed != of]] = 1
+    which[~(timers & _reached(graph))] = 0
     count = int(np.count_nonzero(which))
     if count >= MANY_TIMERS:
         size = int(retained_by_type(graph.dominators, which, graph.retained, 2)[1])  # one may hold the next

@@ -187,10 +187,10 @@ def _number(data: bytes, position: int) -> tuple[int, int]:
 
 def read_nodes(
     blob: Array, offsets: Array, type_sizes: Array, types: Array, sizes: Array, starts: Array, targets: Array
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int]:
     """Record by record."""
     data, known, nodes, room = blob.tobytes(), type_sizes.tolist(), len(offsets), len(targets)
-    wrong = astray = 0
+    wrong = astray = used = 0
     references: list[int] = []
     types[:], sizes[:], starts[0] = 0, 0, 0
     for node, offset in enumerate(offsets.tolist()):
@@ -207,24 +207,28 @@ def read_nodes(
                 wrong += 1
             else:
                 types[node], sizes[node] = kind >> 1, size
-                astray += _references(data, position, count, node, nodes, references)
+                lost, position = _references(data, position, count, node, nodes, references)
+                astray += lost
+                used += position - offset
         starts[node + 1] = len(references)
     targets[: len(references)] = references
-    return len(references), wrong, astray
+    return len(references), wrong, astray, used
 
 
-def _references(data: bytes, position: int, count: int, node: int, nodes: int, references: list[int]) -> int:
-    """Append those that can be read; how many cannot."""
+def _references(
+    data: bytes, position: int, count: int, node: int, nodes: int, references: list[int]
+) -> tuple[int, int]:
+    """Append those that can be read; (how many cannot, where they end)."""
     astray = 0
     for left in range(count, 0, -1):
         distance, position = _number(data, position)
         if position < 0:
-            return astray + left
+            return astray + left, len(data)
         if 0 <= node + distance < nodes:
             references.append(node + distance)
         else:
             astray += 1
-    return astray
+    return astray, position
 
 
 def _number_size(value: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,13 +14,15 @@ from dotnetdiag.heap.facts import MOST_BYTES, Completeness
 from dotnetdiag.heap.gcdump_parts import read_parts
 from dotnetdiag.heap.generations import generations
 from dotnetdiag.heap.heap import Heap
-from dotnetdiag.heap.log_lines import without_problems
+from dotnetdiag.heap.log_lines import without_own_lines
 from dotnetdiag.heap.pseudo_nodes import roots_of_pseudo_nodes
 from dotnetdiag.heap.type_names import merged
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LARGEST = (1 << 31) - 1
+_NOTHING_BYTES = 2
+"""Of the record of nothing, which the others stand behind."""
 
 
 def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
@@ -30,7 +33,7 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
     """
     graph, facts, problems = read_parts(memoryview(data).cast("B"))
     offsets = np.frombuffer(graph.offsets, f"<u{graph.offset_bytes}")
-    types, sizes, starts, targets, wrong, astray = kernels.read_nodes(
+    types, sizes, starts, targets, wrong, astray, used = kernels.read_nodes(
         np.frombuffer(graph.blob, np.uint8), offsets.astype(np.uint32, copy=False), np.array(graph.sizes, np.int32)
     )
     addresses = np.zeros(graph.nodes, np.uint64)
@@ -39,6 +42,9 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
         problems.append(f"{wrong:,} nodes have no record that can be read")
     if astray:
         problems.append(f"{astray:,} references lead to no node")
+    room = max(len(graph.blob) - _NOTHING_BYTES, 0)
+    if used > room:  # each byte belongs to one record
+        problems.append(f"records overlap: they have {used:,} bytes together, and there are {room:,}")
     numbers, names, modules, has_sizes = merged(graph.names, graph.modules)
     if numbers != list(range(len(numbers))):
         np.take(np.array(numbers, np.uint32), types, out=types, mode="clip")
@@ -48,9 +54,9 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
     unknown = sum(name.startswith("UNKNOWN 0x") for name in names)
     if unknown:
         problems.append(f"{unknown:,} types have no name")
-    sizes = _with_large(sizes, graph.total_bytes, problems)
-    log, known = without_problems(facts.log)  # of the heap that was written
-    problems = list(dict.fromkeys([*known, *problems]))
+    own = without_own_lines(facts.log)  # of the heap that was written
+    sizes = _with_large(sizes, graph.total_bytes, own.sizes, problems)
+    problems = list(dict.fromkeys([*own.problems, *problems]))
     type_name = Text.from_pylist(names)
     return Heap(
         node_type=types,
@@ -63,23 +69,40 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
         type_module=Text.from_pylist(modules),
         root=graph.root,
         roots=roots_of_pseudo_nodes(names, types, starts, targets, graph.root),
-        facts=replace(facts, log=log, has_sizes_in_names=has_sizes),
+        facts=replace(facts, log=own.log, has_sizes_in_names=has_sizes),
         completeness=Completeness(problems=tuple(problems)),
     )
 
 
-def _with_large(sizes: Array, total: int, problems: list[str]) -> Array:
-    """Sizes end at 2^31 - 1 in records, and the total does not: the size of a single larger object is the rest."""
+def _with_large(sizes: Array, total: int, told: Sequence[tuple[int, int]], problems: list[str]) -> Array:
+    """Sizes end at 2^31 - 1 in records, and the total does not: the size of a single larger object is the rest, and those of several are ``told``
+    in the log of a file of ours.
+    """
     rest = total - int(sizes.sum(dtype=np.uint64))
     if not rest:
         return sizes
     large = np.flatnonzero(sizes == _LARGEST)
     if len(large) == 1 and 0 < rest < MOST_BYTES - _LARGEST:
-        size = _LARGEST + rest
-        sizes = sizes.astype(np.uint64) if size >= 1 << 32 else sizes
-        sizes[large[0]] = size
-    elif len(large) > 1 and rest > 0:
+        return _with_sizes(sizes, large, np.array([_LARGEST + rest], np.uint64))
+    if len(large) > 1 and rest > 0:
+        nodes, full = (np.array([pair[place] for pair in told], np.uint64) for place in (0, 1))
+        if len(nodes) and _are_whole(sizes, nodes, full, rest):
+            return _with_sizes(sizes, nodes.astype(np.int64), full)
         problems.append(f"{len(large):,} objects are larger than their records can say, by {rest:,} bytes together")
     else:
         problems.append(f"nodes have {total - rest:,} bytes, and {total:,} by the file's own account")
+    return sizes
+
+
+def _are_whole(sizes: Array, nodes: Array, full: Array, rest: int) -> bool:
+    """Whether the sizes of some nodes are those that the file's total is made of: nobody need believe what a log says."""
+    if len(np.unique(nodes)) < len(nodes) or int(nodes.max()) >= len(sizes) or int(full.max()) >= MOST_BYTES:
+        return False
+    is_cut: bool = bool((sizes[nodes.astype(np.int64)] == _LARGEST).all()) and int(full.min()) > _LARGEST
+    return is_cut and int((full - np.uint64(_LARGEST)).sum()) == rest
+
+
+def _with_sizes(sizes: Array, nodes: Array, full: Array) -> Array:
+    sizes = sizes.astype(np.uint64) if int(full.max()) >= 1 << 32 else sizes
+    sizes[nodes] = full
     return sizes

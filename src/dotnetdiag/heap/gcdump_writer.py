@@ -13,7 +13,7 @@ from dotnetdiag.heap import kernels
 from dotnetdiag.heap.facts import HeapFacts, Interop, Segment
 from dotnetdiag.heap.fast_serialization import Serializer, Tag
 from dotnetdiag.heap.graph import Graph
-from dotnetdiag.heap.log_lines import log_with
+from dotnetdiag.heap.log_lines import MOST_SIZES, log_with
 from dotnetdiag.heap.type_names import LIMITS, UNDEFINED
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -39,7 +39,8 @@ def write_gcdump(graph: Graph, file: Writable) -> None:
     What is missing of the heap (``completeness``) goes into the file's log, where :func:`read_gcdump` finds it again.
 
     UsageError for a heap that no such file can hold: records of 2 GiB and more, some 300 million objects. A size above 2^31 - 1 is written as
-    that; the sum of all sizes is not cut. Modules of COM objects are left out where there are several, with which the reference opens no file.
+    that; the sum of all sizes is not cut, and where several are, the log has them, where :func:`read_gcdump` finds them again. Modules of COM
+    objects are left out where there are several, with which the reference opens no file.
     """
     _Writer(graph, file.write).write()
 
@@ -94,7 +95,7 @@ class _Writer:
         else:
             file.tag(Tag.NULL)
         self._segments(facts)
-        file.string(log_with(facts.log, self._graph.completeness.problems))
+        file.string(log_with(facts.log, self._graph.completeness.problems, self._cut_sizes()))
         file.number(_ticks(facts.collected), 8)
         file.string(facts.machine)
         file.string(facts.process)
@@ -111,6 +112,17 @@ class _Writer:
             file.string(facts.creation_tool)
         file.tag(Tag.END)
         file.finish()
+
+    def _cut_sizes(self) -> dict[int, int]:
+        """Of the nodes whose records cannot say them, where there are several: one size is what the total has besides."""
+        sizes = self._graph.node_size
+        found = [
+            np.flatnonzero(sizes[first : first + _CHUNK] > _LARGEST) + first for first in range(0, len(sizes), _CHUNK)
+        ]
+        nodes = np.concatenate([np.zeros(0, np.int64), *found])
+        if not 1 < len(nodes) <= MOST_SIZES:
+            return {}
+        return dict(zip(nodes.tolist(), sizes[nodes].tolist(), strict=True))
 
     def _memory_graph(self) -> None:
         file, graph = self._file, self._graph

@@ -13,6 +13,7 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.heap import kernels
 from dotnetdiag.heap.facts import Completeness, HeapFacts
 from dotnetdiag.heap.lasting import lasting_first
+from dotnetdiag.heap.static_places import Columns, without_places
 
 if TYPE_CHECKING:
     from dotnetdiag.events.columns import Text
@@ -103,6 +104,29 @@ class Graph:
     def retained(self) -> Array:
         """Bytes that would be free without the node: its own and those of all that it dominates. u64; what is not reached has its own."""
         return self._dominated[1]
+
+    @cached_property
+    def _dominated_in_tree(self) -> tuple[Array, Array]:
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        names = [name or "" for name in self.type_name.to_pylist()]
+        parent, pointer_size = self.breadth_first[1], self.facts.pointer_size
+        targets = without_places(Columns(**columns, parent=parent, names=names, pointer_size=pointer_size))
+        if targets is None:
+            return self._dominated
+        above, kept = kernels.dominators(self.edge_start, targets, self.root, self.node_size)
+        return _read_only(above), _read_only(kept)
+
+    @property
+    def tree_dominators(self) -> Array:
+        """As :attr:`dominators`, but that a static variable and its place in an array of the runtime's own hold an object once: what nothing else
+        holds is dominated by the variable. See :mod:`static_places`.
+        """
+        return self._dominated_in_tree[0]
+
+    @property
+    def tree_retained(self) -> Array:
+        """As :attr:`retained`, by :attr:`tree_dominators`: the same of each object, and more of static variables."""
+        return self._dominated_in_tree[1]
 
     @cached_property
     def retained_by_type(self) -> Array:

@@ -47,13 +47,14 @@ class Heap(Graph):
     @cached_property
     def types(self) -> Table:
         """A row for each type, most bytes first: ``type``, ``module``, ``count``, ``bytes``, ``retained_bytes`` (what the objects of the type
-        keep alive together).
+        keep alive together: of the graph as it is, in which an array of the runtime's own holds what static variables hold, so that these
+        keep little alive; :meth:`tree` has theirs).
         """
         return histogram.type_table(self)
 
     @cached_property
     def by_retained(self) -> Table:
-        """The rows of :attr:`types`, those first that keep most alive."""
+        """The rows of :attr:`types`, without what holds roots, those first that keep most alive."""
         return histogram.by_retained(self.types)
 
     @cached_property
@@ -63,7 +64,9 @@ class Heap(Graph):
 
     @cached_property
     def by_namespace(self) -> Table:
-        """``namespace``, ``count``, ``bytes``, ``retained_bytes``, most bytes first. The runtime tells none of types that are inside of others."""
+        """``namespace``, ``count``, ``bytes``, ``retained_bytes``, most bytes first. The runtime tells none of types that are inside of others,
+        which are in a row without a name.
+        """
         return histogram.namespace_table(self)
 
     @cached_property
@@ -72,16 +75,17 @@ class Heap(Graph):
         return histogram.generation_table(self)
 
     def largest(self, limit: int = OBJECTS) -> Table:
-        """The objects that keep most alive: ``node``, ``address``, ``type``, ``module``, ``bytes``, ``retained_bytes``, ``held_by`` (the type of the
-        dominator). UsageError for a limit below 0.
+        """The objects that keep most alive: ``node``, ``address``, ``type``, ``module``, ``bytes``, ``retained_bytes``, ``held_by`` (the type of what
+        it stands under in the tree). UsageError for a limit below 0.
         """
         return tree.largest_table(self, limit)
 
     def tree(self, depth: int = DEPTH, minimum: int | None = None) -> Table:
         """The dominators down to a level, what has the same type under the same one in one row: ``level``, ``parent`` (a row of this table),
         ``type``, ``module``, ``count``, ``bytes``, ``retained_bytes``, in the order in which a tree is printed. Rows that keep fewer bytes alive
-        than ``minimum`` are left out: a thousandth of the heap where none is given. What a static variable refers to hangs under it, unless it
-        has a dominator of its own. UsageError for a number below 0.
+        than ``minimum`` are left out: a thousandth of the heap where none is given. What a static variable alone holds is under it, what several
+        hold under what all ways to it share; the place of a variable in an array of the runtime's is the variable. UsageError for a number
+        below 0.
         """
         return tree.tree_table(self, depth, minimum)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,6 +12,7 @@ from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.heap.generations import NAMES
 from dotnetdiag.heap.graph import is_object
+from dotnetdiag.heap.holders import is_pseudo_node
 from dotnetdiag.heap.kernels import retained_by_type, sums
 from dotnetdiag.table import Table
 
@@ -39,8 +41,12 @@ def type_table(graph: Graph) -> Table:
 
 
 def by_retained(types: Table) -> Table:
-    """The rows of :func:`type_table` in another order."""
-    rows = np.argsort(~types.numpy("retained_bytes"), kind="stable")
+    """The rows of :func:`type_table` in another order, without those of pseudo-nodes."""
+    order = np.argsort(~types.numpy("retained_bytes"), kind="stable")
+    is_pseudo = np.array([is_pseudo_node(name) for name in types.values("type")], np.bool_) & (
+        types.numpy("bytes") == 0
+    )
+    rows = order[~is_pseudo[order]]
     columns = {name: types[name].take(rows) for name in types.columns}
     return Table(columns, title=types.title, units=types.units)
 
@@ -56,17 +62,20 @@ def namespace_of(name: str) -> str:
 
 
 def namespace_table(graph: Graph) -> Table:
-    """A row for each namespace."""
-    names = [namespace_of(name or "") for name in graph.type_name.to_pylist()]
+    """A row for each namespace, one for types of which none is told, and none for pseudo-nodes."""
+    names = [None if is_pseudo_node(name) else namespace_of(name or "") for name in graph.type_name.to_pylist()]
     return _grouped(graph, names, "namespace", "namespaces")
 
 
-def _grouped(graph: Graph, names: list[str], column: str, title: str) -> Table:
-    numbers: dict[str, int] = {}
+def _grouped(graph: Graph, names: Sequence[str | None], column: str, title: str) -> Table:
+    """A row for each name; None is of types that are in no row."""
+    numbers: dict[str | None, int] = {}
     groups = np.array([numbers.setdefault(name, len(numbers)) for name in names], np.uint32)
     which = groups[graph.node_type]
     count, size = sums(which, graph.node_size, len(numbers))
     retained = retained_by_type(graph.dominators, which, graph.retained, len(numbers))
+    if None in numbers:
+        count[numbers[None]] = 0
     rows = np.flatnonzero(count)
     rows = rows[np.lexsort((-count[rows], ~size[rows]))]
     texts = [name or None for name in numbers]

@@ -34,3 +34,8 @@ KIND_OF_NAME = {
 def is_holder_of_roots(name: str | None) -> bool:
     """Whether it is the name of what holds roots of a kind: ``[static vars]``, but no static variable itself."""
     return name in KIND_OF_NAME or name in (ROOTS, STATICS, THREAD_STATICS, OTHERS)
+
+
+def is_pseudo_node(name: str | None) -> bool:
+    """Whether it is the name of what holds roots, or of a static variable."""
+    return is_holder_of_roots(name) or (name or "").startswith(STATIC)

@@ -268,12 +268,21 @@ def breadth_first(starts: Array, targets: Array, root: int) -> tuple[Array, Arra
     return order[:count], parent
 
 
+def reference_places(starts: Array, nodes: Array) -> tuple[Array, Array]:
+    """(the node, the place among all references) of each reference of some nodes."""
+    first = starts[nodes].astype(np.int64)
+    counts = starts[nodes + 1].astype(np.int64) - first
+    behind = np.cumsum(counts)
+    places = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(first - (behind - counts), counts)
+    return np.repeat(nodes, counts), places
+
+
 # records of nodes -----------------------------------------------------------------------------------------------------
 
 
-def read_nodes(blob: Array, offsets: Array, type_sizes: Array) -> tuple[Array, Array, Array, Array, int, int]:
-    """(type, size, first reference, references by node; how many nodes are no records, how many references lead nowhere) of a ``.gcdump``. A node
-    that is no record is of type 0; a reference that leads nowhere is left out.
+def read_nodes(blob: Array, offsets: Array, type_sizes: Array) -> tuple[Array, Array, Array, Array, int, int, int]:
+    """(type, size, first reference, references by node; how many nodes are no records, how many references lead nowhere, bytes of records) of a
+    ``.gcdump``. A node that is no record is of type 0; a reference that leads nowhere is left out.
     """
     n = len(offsets)
     types, sizes, starts = np.empty(n, np.uint32), np.empty(n, np.uint32), np.empty(n + 1, np.uint32)
@@ -281,9 +290,9 @@ def read_nodes(blob: Array, offsets: Array, type_sizes: Array) -> tuple[Array, A
     room = max(len(blob) - 2 * int(np.count_nonzero(offsets)), 0)
     targets = np.empty(room, np.uint32)  # as much as is written to takes memory
     loops = fallback if KERNELS is None else KERNELS
-    total, wrong, astray = loops.read_nodes(blob, offsets, type_sizes, types, sizes, starts, targets)
+    total, wrong, astray, used = loops.read_nodes(blob, offsets, type_sizes, types, sizes, starts, targets)
     targets.resize(total, refcheck=False)
-    return types, sizes, starts, targets, wrong, astray
+    return types, sizes, starts, targets, wrong, astray, used
 
 
 def measure_nodes(

@@ -133,9 +133,10 @@ def _notes(graph: Graph, names: list[str], wanted: int, unreached: int) -> tuple
     notes = []
     if names:
         more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-        notes.append(f"taken for it: {', '.join(names[:MOST_NAMES])}{more}")
+        notes.append(f"matched: {', '.join(names[:MOST_NAMES])}{more}")
     if unreached:
-        notes.append(f"{unreached:,} of {wanted:,} objects are not reached from any root: {graph.means_unreached}")
+        objects = "1 object is" if wanted == 1 else f"{wanted:,} objects are"
+        notes.append(f"{unreached:,} of {objects} not reached from any root: {graph.means_unreached}")
     return tuple(notes)
 
 

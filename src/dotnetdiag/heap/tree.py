@@ -10,8 +10,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.heap.graph import row_count
-from dotnetdiag.heap.holders import STATIC
+from dotnetdiag.heap.graph import is_object, row_count
 from dotnetdiag.heap.kernels import NONE, Ways, sums
 from dotnetdiag.table import Table
 
@@ -37,7 +36,8 @@ class Branches:
     @classmethod
     def of(cls, graph: Graph, depth: int) -> Branches:
         """Those of a heap."""
-        order, above, retained = _named(graph)
+        order, _ = graph.breadth_first  # what is dominated is farther from the root
+        above, retained = graph.tree_dominators, graph.tree_retained
         ways = Ways(order, above, graph.node_type, most_steps=depth)
         rows = np.flatnonzero(ways.of_node != NONE)
         of = ways.of_node[rows]
@@ -47,52 +47,6 @@ class Branches:
         enters[inside] = ways.of_node[above[rows[inside]]] != of[inside]
         _, kept = sums(of[enters], retained[rows[enters]], len(ways))
         return cls(ways, count, size, kept)
-
-
-def _named(graph: Graph) -> tuple[Array, Array, Array]:
-    """(nodes, each behind the one above it; the node above each; what each keeps alive): the tree of dominators, but that what a static variable
-    refers to and nothing but the root dominates hangs under the variable. The runtime keeps statics in arrays of its own too, so that none of
-    their names would be left.
-
-    What is dominated is farther from the root, so that the order of nearness serves here too.
-    """
-    order, _ = graph.breadth_first
-    above, retained = graph.dominators, graph.retained
-    holders, held = _statics(graph)
-    loose = above[held] == graph.root
-    held, first = np.unique(held[loose], return_index=True)
-    if not len(held):
-        return order, above, retained
-    holders = holders[loose][first]
-    size = retained[held]
-    above, retained = above.copy(), retained.copy()
-    above[held] = holders
-    node = holders
-    while (node != graph.root).any():  # a variable, and what it is under
-        inside = node != graph.root
-        np.add.at(retained, node[inside], size[inside])
-        node = np.where(inside, graph.dominators[node], graph.root)
-    first_nodes = np.concatenate([[graph.root], _above_statics(graph, holders), np.unique(holders)]).astype(np.uint32)
-    is_first = np.zeros(graph.nodes, np.bool_)
-    is_first[first_nodes] = True
-    return np.concatenate([first_nodes, order[~is_first[order]]]), above, retained
-
-
-def _statics(graph: Graph) -> tuple[Array, Array]:
-    """(static variable, what it refers to), as far as all variables are dominated by two nodes that are pseudo-nodes themselves."""
-    kinds = [number for number, name in enumerate(graph.type_name.to_pylist()) if (name or "").startswith(STATIC)]
-    nodes = (
-        np.flatnonzero(np.isin(graph.node_type, kinds) & (graph.node_address == 0)) if kinds else np.zeros(0, np.int64)
-    )
-    over = graph.dominators[nodes]
-    nodes = nodes[(over >= 0) & (graph.dominators[np.maximum(over, 0)] == graph.root)]
-    counts = graph.edge_start[nodes + 1].astype(np.int64) - graph.edge_start[nodes].astype(np.int64)
-    targets = [graph.references(node) for node in nodes.tolist()]
-    return np.repeat(nodes, counts), np.concatenate([np.zeros(0, np.int64), *targets]).astype(np.int64)
-
-
-def _above_statics(graph: Graph, holders: Array) -> Array:
-    return np.unique(graph.dominators[holders])
 
 
 def tree_table(graph: Graph, depth: int, minimum: int | None) -> Table:
@@ -137,19 +91,23 @@ def _notes(graph: Graph, least: int) -> tuple[str, ...]:
     notes = [f"rows that keep less than {least:,} bytes alive are left out"] if least > 0 else []
     reached = len(graph.breadth_first[0])
     if reached < graph.nodes:
-        left = graph.bytes - int(graph.retained[graph.root])
+        left = graph.bytes - int(graph.tree_retained[graph.root])
         unknown = "" if graph.has_roots and graph.completeness.complete else f": {graph.means_unreached}"
-        notes.append(f"{graph.nodes - reached:,} objects of {left:,} bytes are not reached from any root{unknown}")
+        lost = graph.nodes - reached
+        objects = "1 object of" if lost == 1 else f"{lost:,} objects of"
+        is_not = "is" if lost == 1 else "are"
+        notes.append(f"{objects} {left:,} bytes {is_not} not reached from any root{unknown}")
     return tuple(notes)
 
 
 def largest_table(graph: Graph, limit: int) -> Table:
-    """The objects that keep most alive."""
-    retained = graph.retained
-    count = min(row_count(limit, "objects"), len(retained))
-    rows = np.argpartition(retained, len(retained) - count)[len(retained) - count :] if count else np.zeros(0, np.int64)
-    rows = rows[np.lexsort((rows, ~retained[rows]))]
-    above = graph.dominators[rows]
+    """The objects that keep most alive, and what holds each in the tree; what holds roots is none."""
+    there = np.flatnonzero(is_object(graph))
+    retained = graph.tree_retained[there]
+    count = min(row_count(limit, "objects"), len(there))
+    rows = np.argpartition(retained, len(there) - count)[len(there) - count :] if count else np.zeros(0, np.int64)
+    rows = there[rows[np.lexsort((rows, ~retained[rows]))]]
+    above = graph.tree_dominators[rows]
     holders = graph.type_name.take(graph.node_type[np.maximum(above, 0)])
     return Table(
         {
@@ -158,7 +116,7 @@ def largest_table(graph: Graph, limit: int) -> Table:
             "type": graph.type_name.take(graph.node_type[rows]),
             "module": graph.type_module.take(graph.node_type[rows]),
             "bytes": Scalar(graph.node_size[rows].astype(np.uint64), None, Kind.U8),
-            "retained_bytes": Scalar(retained[rows], None, Kind.U8),
+            "retained_bytes": Scalar(graph.tree_retained[rows], None, Kind.U8),
             "held_by": Text(holders.offsets, holders.data, None if (above >= 0).all() else above >= 0),
         },
         title="objects",

@@ -21,7 +21,7 @@ from dotnetdiag.errors import FormatError
 from dotnetdiag.heap.compiled import compiled
 from dotnetdiag.heap.facts import Completeness, HeapFacts
 from dotnetdiag.heap.gcdump_parts import GraphParts, read_parts
-from dotnetdiag.heap.log_lines import without_problems
+from dotnetdiag.heap.log_lines import without_own_lines
 from dotnetdiag.heap.pages import have_ready
 from dotnetdiag.heap.type_names import UNDEFINED, merged
 
@@ -136,8 +136,8 @@ class Search:
             self._counts, self._totals, self._kept,
         ) or sum(self._totals) != graph.total_bytes:  # fmt: skip
             return None
-        log, known = without_problems(self._facts.log)
-        problems = [*known]
+        own = without_own_lines(self._facts.log)
+        problems = [*own.problems]
         if self._undescribed:
             problems.append(f"{self._undescribed:,} objects are referred to and not described")
         unknown = sum(name.startswith("UNKNOWN 0x") for name in self._names)
@@ -149,7 +149,7 @@ class Search:
             bytes=graph.total_bytes,
             objects=self._objects,
             has_roots=graph.nodes < 2 or edges_of_root > 0,
-            facts=replace(self._facts, log=log, has_sizes_in_names=self._has_sizes),
+            facts=replace(self._facts, log=own.log, has_sizes_in_names=self._has_sizes),
             completeness=Completeness(problems=tuple(dict.fromkeys(problems))),
             rows=self._rows(kinds),
         )

@@ -89,9 +89,7 @@ NAMELESS_WHY = (
 ENDED = "the process ended before all of its heap was told"
 ENDING_S = 0.5
 """What a process takes to be gone whose sockets are closed."""
-NATIVE = (
-    "its runtime makes no collection for a session, and tells of no object; a core dump has them, for a native debugger"
-)
+NATIVE = "its runtime makes no collection for a session, and tells of no object; a core dump (gcore PID) has them, for a native debugger"
 CAN_BLOCK = 11
 """From this version on threads can wait for room; what is asked in vain costs a connection."""
 FORGETTING = 8

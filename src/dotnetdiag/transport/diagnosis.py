@@ -197,8 +197,8 @@ def _no_such_process(pid: int, search: Search, *, ended: bool) -> Finding:
     elif processes.is_hidden(pid, search.proc):
         return _hidden(search.proc)
     else:
-        text = "is not running here"
-        advice = "list the processes; in a container, share the pid namespace of the process"
+        text = "no process of this number runs here"
+        advice = "in a container, share the pid namespace of the process"
     return _failure("no-such-process", text, advice)
 
 
