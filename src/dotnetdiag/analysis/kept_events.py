@@ -216,8 +216,9 @@ class KeptEvents:
         return made
 
     def copy(self) -> KeptEvents:
-        """One that has the same events. Texts are those of this one."""
+        """One that has the same events. Texts are those of this one; what more it keeps has a place of its own."""
         made = copy(self)
+        made._scratch = None if self._scratch is None else Scratch()
         made._stored, made._parts = [*self._stored], [*self._parts]
         return made
 
@@ -313,7 +314,7 @@ def words_of(window: EventTable, wants: Callable[[EventSchema], bool], field: st
 def number_of(column: Column | None, count: int) -> Array:
     """The numbers of ``count`` rows; :data:`NONE` where there is no column, or a row has none."""
     plain = None if column is None else numbers_of(column)
-    if not isinstance(plain, Scalar):
+    if not isinstance(plain, Scalar) or plain.values.dtype.kind not in "iufb":
         return np.full(count, NONE, np.int64)
     values = plain.values if plain.values.dtype.kind == "f" else plain.values.astype(np.int64)
     return values if plain.valid is None else np.where(plain.valid, values, NONE)
@@ -323,7 +324,7 @@ def whole_numbers(values: Array) -> Array:
     """Whole numbers of what should be some: a damaged file may say that a field has fractions."""
     if values.dtype.kind != "f":
         return values
-    found: Array = np.clip(np.nan_to_num(values, nan=NONE), -_LARGEST, _LARGEST)
+    found: Array = np.clip(np.rint(np.nan_to_num(values.astype(np.float64), nan=NONE)), -_LARGEST, _LARGEST)
     return found.astype(np.int64)
 
 

@@ -25,6 +25,7 @@ MANAGED = 2
 """Of a sample: the thread ran code of .NET."""
 COSTS = ("cpu_ms", "gc_ms", "lock_ms", "allocated_bytes")
 _FOR_GC = (1, 6)
+_MOST_WANTED = 4
 _WANTED = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("row", "i4")])
 """A thread that wants a lock, and for which span."""
 _SAMPLED = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("row", "i4")])
@@ -117,7 +118,7 @@ class RequestCosts:
         stop = pairs(wanted["ms"], [wanted["pid"], wanted["tid"]], got.ms, [got.pid, got.tid])
         own = stop >= 0
         self._add(spans, "lock_ms", wanted["row"][own], got.ms[stop[own]] - wanted["ms"][own])
-        self._wanted = wanted[~own]
+        self._wanted = _last_of_threads(wanted[~own])
 
     def _sample(self, spans: RequestSpans, samples: Kept) -> None:
         """Each sample has the time to the next of its thread, as in a profile: the last of each thread waits for what follows."""
@@ -137,6 +138,15 @@ class RequestCosts:
         self._sampled = some[is_last]
         known = np.flatnonzero(~is_last)
         self._add(spans, "cpu_ms", some["row"][known], some["ms"][known + 1] - some["ms"][known])
+
+
+def _last_of_threads(wanted: Array) -> Array:
+    """Of each thread the last few: it waits for one lock at a time, and ends that are not recorded never come."""
+    order = np.lexsort((wanted["ms"], wanted["tid"], wanted["pid"]))
+    tid, pid = wanted["tid"][order], wanted["pid"][order]
+    follows = np.zeros(len(order), np.bool_)
+    follows[:-_MOST_WANTED] = (tid[_MOST_WANTED:] == tid[:-_MOST_WANTED]) & (pid[_MOST_WANTED:] == pid[:-_MOST_WANTED])
+    return wanted[np.sort(order[~follows])]
 
 
 def _amounts(ticks: Kept) -> Array:

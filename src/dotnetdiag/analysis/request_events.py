@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, number_of
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, number_of, whole_numbers
 from dotnetdiag.analysis.request_kinds import ARGUMENTS, ERROR, EVENT_NAME, RequestKind, readable
 from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.trace.distinct import ranked
@@ -121,10 +121,10 @@ def _failed(kind: RequestKind, ended: EventTable, reasons: Texts) -> tuple[Array
         ]
         return rows, np.array([reasons.number(text or "") for text in texts], np.int32)
     for name in kind.state:
-        state = number_of(ended.get(f"payload.{name}"), len(ended))
+        state = whole_numbers(number_of(ended.get(f"payload.{name}"), len(ended)))
         rows = np.flatnonzero((state != NONE) & (state & 1 == 0))
         if len(rows):
-            codes, which = ranked(number_of(ended.get(f"payload.{kind.code}"), len(ended))[rows])
+            codes, which = ranked(whole_numbers(number_of(ended.get(f"payload.{kind.code}"), len(ended)))[rows])
             words = [f"error {code}" if code > 0 else "" for code in codes.tolist()]
             return rows, np.array([reasons.number(text) for text in words], np.int32)[which]
     return np.zeros(0, np.int64), np.zeros(0, np.int32)

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.grouped_spread import GroupedSpread
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
 from dotnetdiag.analysis.request_kinds import KINDS, SCOPE, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans
-from dotnetdiag.analysis.running_groups import RunningGroups
+from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
 from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
@@ -39,8 +39,6 @@ _COLUMNS = (
 )
 _FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind in KINDS], np.int8)
 """Kinds of one name count as one."""
-_REASONS = 1 << 32
-"""A failure by its reason is so much and its number; by its status alone, the status."""
 
 
 class RequestRows:
@@ -57,7 +55,7 @@ class RequestRows:
         self._failed = self._unfinished = 0
         self._groups, self._sums = RunningGroups(), RunningSums(("failed", "queued", "queue_ms", *COSTS))
         self._durations = GroupedSpread()
-        self._failures = RunningGroups()
+        self._failures = KeyedGroups(3)
         for some in _shown(spans, costs.pauses() if costs else None):
             self._add(some)
 
@@ -80,9 +78,8 @@ class RequestRows:
             | {name: some[name] for name in COSTS},
         )
         rows = np.flatnonzero(has_failed)
-        status = np.minimum(some["status"], _REASONS - 1)
-        why = np.where(some["reason"] >= 0, _REASONS + some["reason"].astype(np.int64), status)[rows]
-        self._failures.add(group[rows] << 33 | why, numbers[rows])
+        reason = some["reason"][rows].astype(np.int64)
+        self._failures.add([group[rows], reason, np.where(reason < 0, some["status"][rows], 0)], numbers[rows])
         self._rows.append(some)
 
     def totals(self) -> tuple[int, int, int, dict[str, int]]:
@@ -93,34 +90,8 @@ class RequestRows:
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
         """All of them."""
 
-        def made(names: Sequence[str], first: int, last: int) -> dict[str, Column]:
-            return columns_of(self._rows, self._column, names, first, last)
-
+        made = _Columns(self._rows, self._kinds, self._labels, Text.from_pylist([*self._reasons, ""]), self._told)
         return answer_sliced("requests", _COLUMNS, len(self), made, notes, losses)
-
-    def _column(self, name: str, values: Values) -> Column:
-        if name == "kind":
-            return Coded(self._kinds, values("kind"))
-        if name == "name":
-            return Coded(self._labels, values("label"))
-        if name == "failure":
-            reason = values("reason")
-            return Coded(self._texts_of_reasons(), reason, mask(reason >= 0))
-        if name in COSTS:
-            return self._cost(name, values(name))
-        own = values(name)
-        if name.endswith("_ms"):
-            return number(own, ~np.isnan(own))
-        known = {"status": own > 0, "parent": own >= 0}.get(name)
-        return whole(own, known)
-
-    def _texts_of_reasons(self) -> Text:
-        return Text.from_pylist([*self._reasons, ""])
-
-    def _cost(self, name: str, values: Array) -> Scalar:
-        """What was spent; nothing where that is not told."""
-        known = np.full(len(values), self._told[name])
-        return number(values, known) if name.endswith("_ms") else whole(values, known)
 
     def by_route(self, notes: Sequence[str], losses: Losses) -> Table:
         """What is alike together, what took most of the time first."""
@@ -139,22 +110,50 @@ class RequestRows:
             "max_ms": number(found.most[order]),
             "failure": self._commonest(order),
             "queue_ms": number(sums["queue_ms"][order], sums["queued"][order] > 0),
-            **{name: self._cost(name, sums[name][order]) for name in COSTS},
+            **{name: _cost(sums[name][order], name, self._told[name]) for name in COSTS},
         }
         return answer_table("requests by route", columns, notes, losses)
 
     def _commonest(self, order: Array) -> Coded:
         """Of each group why most of it failed: the reason that is told, or the status."""
-        group, why = np.divmod(self._failures.keys(), 1 << 33)
+        (group, reason, status), found, _ = self._failures.told()
         made = np.full(len(order), -1)
-        by = np.lexsort((why, self._failures.count))
-        made[group[by]] = why[by]  # of several the last, which is the most frequent
-        used, which = np.unique(made[order], return_inverse=True)
-        words = [
-            "" if one < 0 else f"status {one}" if one < _REASONS else self._reasons[one - _REASONS]
-            for one in used.tolist()
-        ]
-        return Coded(Text.from_pylist(words), which.reshape(-1), mask(made[order] >= 0))
+        by = np.lexsort((-found.first, found.count))
+        made[group[by]] = by  # of several the last: the most frequent, of equal ones that which came first
+        told = zip(reason.tolist(), status.tolist(), strict=True)
+        words = [f"status {code}" if why < 0 else self._reasons[why] for why, code in told]
+        return texts(words, made[order])
+
+
+class _Columns:
+    """Makes columns of the table, here or where it was sent to."""
+
+    def __init__(self, rows: SpilledRows, kinds: Text, labels: Text, reasons: Text, told: Mapping[str, bool]) -> None:
+        self._rows, self._kinds, self._labels, self._reasons, self._told = rows, kinds, labels, reasons, told
+
+    def __call__(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+        return columns_of(self._rows, self._column, names, first, last)
+
+    def _column(self, name: str, values: Values) -> Column:
+        if name == "kind":
+            return Coded(self._kinds, values("kind"))
+        if name == "name":
+            return Coded(self._labels, values("label"))
+        if name == "failure":
+            reason = values("reason")
+            return Coded(self._reasons, reason, mask(reason >= 0))
+        own = values(name)
+        if name in COSTS:
+            return _cost(own, name, self._told[name])
+        if name.endswith("_ms"):
+            return number(own, ~np.isnan(own))
+        return whole(own, {"status": own > 0, "parent": own >= 0}.get(name))
+
+
+def _cost(values: Array, name: str, told: bool) -> Scalar:
+    """What was spent; nothing where that is not told."""
+    known = np.full(len(values), told)
+    return number(values, known) if name.endswith("_ms") else whole(values, known)
 
 
 class RunningSums:

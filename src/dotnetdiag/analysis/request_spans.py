@@ -16,7 +16,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.fold import FOLDED_ROWS
 from dotnetdiag.analysis.kept_events import NONE, Kept, whole_numbers
 from dotnetdiag.analysis.lasting import FOLLOWED_EVENTS
-from dotnetdiag.analysis.pairs import LatestRows, latest_rows, pairs, picked
+from dotnetdiag.analysis.pairs import LatestRows, combined_codes, latest_rows, pairs
 from dotnetdiag.analysis.request_events import SpanEvents
 from dotnetdiag.analysis.request_kinds import KINDS
 from dotnetdiag.analysis.running_groups import Numbering
@@ -44,8 +44,6 @@ SMALL_WINDOW = FOLDED_ROWS // 4
 """Rows of windows where spans alone are asked for: they are followed together anyway, and windows take 28 MB less."""
 _FOLLOWED = 2 * FOLLOWED_EVENTS
 _SHARE_OF_OPEN = 8
-_MOST_ENDED = 8
-"""Of starts with one key, so many that have ended are passed over for one that has not: a damaged file may have any number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,7 +69,8 @@ class RequestSpans:
         self._latest, self._first = LatestRows(np.zeros(0), np.zeros(0), np.zeros(0)), 0
         self._to_put: tuple[Array, Array] | None = None
         self._open = [_NOTHING] * len(KINDS)
-        self._loose: list[list[Array]] = [[] for _ in KINDS]
+        self._last = [_NOTHING] * len(KINDS)
+        """What has no activity, the last of each thread before, and those that began since."""
         self._waiting = 0
         self.has_activities = False
 
@@ -131,11 +130,11 @@ class RequestSpans:
         made._events = [one.copy() for one in self._events]
         made.rows, made._activities = self.rows.copy(), self._activities.copy()
         made._parent, made._kind, made._depth = (one.copy() for one in (self._parent, self._kind, self._depth))
-        made._open, made._loose = [*self._open], [[*parts] for parts in self._loose]
+        made._open, made._last = [*self._open], [*self._last]
         return made
 
     def follow(self, until: float) -> Followed:
-        """Find out what the events before that time tell, or with an infinite one all: then nothing may come any more."""
+        """Find out what the events before that time tell."""
         self._waiting = 0
         if self._to_put is not None:
             self._activities.put(*self._to_put, self._first)
@@ -145,20 +144,16 @@ class RequestSpans:
         ended, rows = [_NOTHING], [np.zeros(0, np.int32)]
         for number, one in enumerate(self._events):
             starts, stops = self._open[number], _open(one.stops.take(until), one.kind.status)
-            stop = pairs(starts["ms"], _keys(starts), stops["ms"], _keys(stops)) if len(stops) else _NO_ROWS
             if len(one.failures):
-                self._fail(number, one, starts, picked(stops["ms"], stop, np.inf), one.failures.take(until))
-            if len(stops):
-                own = stop >= 0
-                rows.append(starts["row"][own])
-                ended.append(self._end(number, starts[own], stops[stop[own]]))
-                self._open[number] = starts[~own]
-                is_loose = np.ones(len(stops), np.bool_)
-                is_loose[stop[own]] = False
-                if is_loose.any():
-                    self._loose[number].append(stops[is_loose])
-        if until == np.inf:
-            self._end_by_threads()
+                self._fail(number, one, starts, stops, one.failures.take(until))
+            first, last = _ends(starts, stops)
+            if len(first):
+                rows.append(starts["row"][first])
+                ended.append(stops[last])
+                self.write("stop_ms", rows[-1], ended[-1]["ms"])
+                if one.kind.status:
+                    self.write("status", rows[-1], ended[-1]["status"])
+                self._open[number] = np.delete(starts, first)
         return Followed(first=self._first, begun=begun, rows=np.concatenate(rows), ended=np.concatenate(ended))
 
     def _begin(self, until: float) -> Array:
@@ -215,7 +210,9 @@ class RequestSpans:
         begun["row"] = self._first + np.arange(len(parent))
         self.rows.append(rows)
         for number in distinct(some["kind"]).tolist():
-            self._open[number] = np.concatenate([self._open[number], begun[some["kind"] == number]])
+            own = begun[some["kind"] == number]
+            self._open[number] = np.concatenate([self._open[number], own])
+            self._last[number] = np.append(_last_of_each(self._last[number]), own[own["activity"] == 0])
         return begun
 
     def _depths(self, parent: Array, within: Array) -> Array:
@@ -229,45 +226,29 @@ class RequestSpans:
         parent[above % DEEPEST == 0] = -1
         return (above % DEEPEST + 1).astype(np.int8)
 
-    def _end(self, number: int, starts: Array, stops: Array) -> Array:
-        told = {"stop_ms": stops["ms"]}
-        if KINDS[number].status:
-            told["status"] = stops["status"]
-        for name, values in told.items():
-            self.write(name, starts["row"], values)
-        return stops
-
-    def _end_by_threads(self) -> None:
-        """What is left, where one of begin and end has no activity, which the runtime forgets now and then."""
-        for number, parts in enumerate(self._loose):
-            for has_activity in (True, False):
-                starts, stops = self._open[number], np.concatenate([_NOTHING, *self._loose[number]])
-                first = np.flatnonzero((starts["activity"] > 0) == has_activity)
-                last = np.flatnonzero((stops["activity"] > 0) != has_activity)
-                if not len(first) or not len(last):
-                    continue
-                one, other = starts[first], stops[last]
-                found = pairs(one["ms"], (one["pid"], one["tid"]), other["ms"], (other["pid"], other["tid"]))
-                own = found >= 0
-                self._end(number, one[own], other[found[own]])
-                self._open[number] = np.delete(starts, first[own])
-                parts[:] = [np.delete(stops, last[found[own]])]
-
-    def _fail(self, number: int, one: SpanEvents, starts: Array, stop_ms: Array, failures: Kept) -> None:
-        """Each is of what is under way. HttpClient tells that a request failed within the activity of its answer's content, where that breaks off:
-        then it is the span around.
+    def _fail(self, number: int, one: SpanEvents, starts: Array, stops: Array, failures: Kept) -> None:
+        """Each is of what is under way, or was last. HttpClient tells that a request failed within the activity of its answer's content, where that
+        breaks off: then it is the span around.
         """
         if not len(failures):
             return
         failures = failures.of(np.argsort(failures.ms, kind="stable"))
         texts, which = one.reasons(failures)
         why, told = self._reasons.numbers(texts)[which], _open(failures)
-        of = _under_way(starts, stop_ms if len(stop_ms) else np.full(len(starts), np.inf), told)
+        of = _under_way(starts, stops, told)
         own, others = np.flatnonzero(of >= 0), np.flatnonzero(of < 0)[::-1]  # of several of these the first stays
         self.write("reason", starts["row"][of[own]], why[own])
         at = self.of_activity(failures.pid[others], failures["activity"][others], failures.ms[others])
         at = self.nearest(at, [kind == number for kind in range(len(KINDS))])
+        nameless = np.flatnonzero((at < 0) & (told["activity"][others] == 0))
+        at[nameless] = self._last_of_threads(number, told[others[nameless]])
         self.write("reason", at[at >= 0], why[others[at >= 0]], where=lambda before: before < 0)
+
+    def _last_of_threads(self, number: int, told: Array) -> Array:
+        """Of each event the row that its thread began last, of what has no activity; -1 for none."""
+        last = self._last[number]
+        found = latest_rows((last["pid"], last["tid"]), last["ms"], (told["pid"], told["tid"]), told["ms"])
+        return np.append(last["row"], -1)[found]
 
     def write(
         self,
@@ -431,20 +412,57 @@ def _open(kept: Kept, status: str = "") -> Array:
     return made
 
 
-def _under_way(starts: Array, stop_ms: Array, told: Array) -> Array:
-    """Of each event the latest of these starts with its key that had not ended by then; -1 for none."""
+def _ends(starts: Array, stops: Array) -> tuple[Array, Array]:
+    """(starts that have ended, the stop of each): by their activities where both have one, and what is left by threads, where one of the two has
+    none, which the runtime does now and then.
+    """
+    if not len(starts) or not len(stops):
+        return _NO_ROWS, _NO_ROWS
+    made = pairs(starts["ms"], _keys(starts), stops["ms"], _keys(stops))
+    is_loose = np.ones(len(stops), np.bool_)
+    is_loose[made[made >= 0]] = False
+    for has_activity in (True, False) if is_loose.any() else ():
+        first = np.flatnonzero((made < 0) & ((starts["activity"] > 0) == has_activity))
+        last = np.flatnonzero(is_loose & ((stops["activity"] > 0) != has_activity))
+        if len(first) and len(last):
+            one, other = starts[first], stops[last]
+            found = pairs(one["ms"], (one["pid"], one["tid"]), other["ms"], (other["pid"], other["tid"]))
+            made[first[found >= 0]] = last[found[found >= 0]]
+    own = np.flatnonzero(made >= 0)
+    return own, made[own]
+
+
+def _under_way(starts: Array, stops: Array, told: Array) -> Array:
+    """Of each event the start with its key that was open by then and came last; -1 for none."""
+    codes = np.zeros(len(starts) + len(told) + len(stops), np.int64)
+    events = np.concatenate([starts, told, stops])
+    for column in _keys(events):
+        codes = combined_codes(codes, column)
+    kind = np.repeat([0, 1, 2], [len(starts), len(told), len(stops)])
+    order = np.lexsort((kind, events["ms"], codes))
+    # sorted by code, depth and time, what is under way is the start before it
+    level = np.cumsum(np.array([1, 0, -1])[kind[order]])
+    of_interest = np.flatnonzero(kind[order] < 2)
+    order, level = order[of_interest], level[of_interest]
+    by = np.lexsort((np.arange(len(order)), level, codes[order]))
+    order, level = order[by], level[by]
+    places = np.arange(len(order))
+    latest = np.maximum.accumulate(np.where(kind[order] == 0, places, -1))
+    asked = np.flatnonzero(kind[order] == 1)
+    found = latest[asked]
+    fits = (found >= 0) & (codes[order[found]] == codes[order[asked]]) & (level[found] == level[asked])
     made = np.full(len(told), -1)
-    left, before = np.arange(len(told)), told["ms"].copy()
-    for _ in range(_MOST_ENDED):
-        if not len(left):
-            break
-        of = latest_rows(_keys(starts), starts["ms"], _keys(told[left]), before)
-        left, of, before = left[of >= 0], of[of >= 0], before[of >= 0]
-        is_open = stop_ms[of] >= told["ms"][left]
-        made[left[is_open]] = of[is_open]
-        before = np.nextafter(starts["ms"][of], -np.inf)[~is_open]
-        left = left[~is_open]
+    made[order[asked[fits]] - len(starts)] = order[found[fits]]
     return made
+
+
+def _last_of_each(starts: Array) -> Array:
+    """The last of each thread."""
+    order = np.lexsort((starts["ms"], starts["tid"], starts["pid"]))
+    is_last = np.ones(len(order), np.bool_)
+    tid, pid = starts["tid"][order], starts["pid"][order]
+    is_last[:-1] = (tid[1:] != tid[:-1]) | (pid[1:] != pid[:-1])
+    return starts[order[is_last]]
 
 
 def _keys(events: Array) -> tuple[Array, Array]:

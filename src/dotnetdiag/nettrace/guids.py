@@ -18,7 +18,7 @@ _LEAST = 1 << 8
 
 
 class GuidTable:
-    """Interned GUIDs. Index 0 is the zero GUID, which means *none*.
+    """Interned GUIDs. Index 0 is the zero GUID, which means *none*. One thread at a time may add some.
 
     Those that come many at once, from files, are in a table of bytes: a file of requests has some for each, and an object for each was most of the
     memory of a report, and a third of its time. In that they take 16 bytes each and some 7 for their places. Those that come one by one, from a

@@ -1,0 +1,162 @@
+"""Requests, of what was followed at once and event by event: what ends without an id, fails late, waits without end."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import pickle
+import struct
+import weakref
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from dotnetdiag.analysis import request_spans, scratch
+from dotnetdiag.analysis.cpu import SAMPLER
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.logs import LogsFold
+from dotnetdiag.analysis.request_kinds import HOSTING, LOGGING
+from dotnetdiag.analysis.requests import RequestReport, RequestsFold, requests
+from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
+from dotnetdiag.trace.symbol_events import RUNTIME
+from dotnetdiag.trace.trace import Trace
+
+DNS, SQL = "System.Net.NameResolution", "Microsoft.Data.SqlClient.EventSource"
+KINDS: dict[str, tuple[str, int, str, tuple[str, ...]]] = {
+    "server": (HOSTING, 1, "RequestStart", ()),
+    "served": (HOSTING, 2, "RequestStop", ()),
+    "dns": (DNS, 1, "ResolutionStart", ()),
+    "found": (DNS, 2, "ResolutionStop", ()),
+    "failed": (DNS, 3, "ResolutionFailed", ()),
+    "sql": (SQL, 12, "BeginExecute", ()),
+    "done": (SQL, 13, "EndExecute", ("compositeState", "sqlExceptionNumber")),
+    "sample": (SAMPLER, 0, "ThreadSample", ()),
+    "contended": (RUNTIME, 81, "ContentionStart", ()),
+    "message": (LOGGING, 19, "FormattedMessage", ("Level",)),
+}
+MANAGED = struct.pack("<I", 2)
+WITHIN = {2: 1}
+"""Of an activity the one around it."""
+Event = tuple[str, int, int, bytes]
+
+
+def trace_of(events: Sequence[Event], code: TypeCode = TypeCode.INT32) -> Trace:
+    """(kind, ms, id of the activity, payload) of one thread."""
+    file = io.BytesIO()
+    with Writer(file, frequency=1000) as writer:
+        for number, (provider, event, name, fields) in enumerate(KINDS.values(), 1):
+            writer.add_metadata(
+                Metadata(
+                    metadata_id=number,
+                    provider=provider,
+                    event_id=event,
+                    name=name,
+                    version=int(provider == RUNTIME),
+                    fields=tuple(Field(name=one, type=FieldType(code=code)) for one in fields),
+                )
+            )
+        for kind, ms, activity, payload in events:
+            writer.write_event(
+                [*KINDS].index(kind) + 1,
+                ms,
+                payload,
+                thread=1,
+                activity=UUID(int=activity) if activity else None,
+                related=UUID(int=WITHIN[activity]) if kind == "dns" and activity in WITHIN else None,
+            )
+    return Trace(file.getvalue())
+
+
+@pytest.fixture(params=["at once", "event by event"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    if request.param == "at once":
+        return {}
+    monkeypatch.setattr(request_spans, "_FOLLOWED", 1)
+    return {"rows": 1}
+
+
+def asked(events: Sequence[Event], way: dict[str, int]) -> RequestReport:
+    (made,) = fold(trace_of(events), RequestsFold(), **way)
+    return made
+
+
+def test_behind_an_end_without_an_id_the_thread_works_for_what_is_around(way: dict[str, int]) -> None:
+    samples: list[Event] = [("sample", ms, 0, MANAGED) for ms in range(4, 15)]
+    made = asked(
+        [("server", 1, 1, b""), ("dns", 2, 2, b""), ("found", 3, 0, b""), *samples, ("served", 20, 1, b"")], way
+    )
+    rows = {row["kind"]: row for row in made.requests.to_pylist()}
+    assert (rows["dns"]["duration_ms"], rows["dns"]["cpu_ms"], rows["dns"]["parent"]) == (1.0, 0.0, 0)
+    assert rows["server"]["cpu_ms"] == 10.0
+
+
+@pytest.mark.parametrize("inner", [0, 7, 8, 40])
+def test_without_ids_the_one_under_way_fails(inner: int, way: dict[str, int]) -> None:
+    events: list[Event] = [("dns", 1, 0, b"")]
+    for at in range(inner):
+        events += [("dns", 2 + 2 * at, 0, b""), ("found", 3 + 2 * at, 0, b"")]
+    made = asked([*events, ("failed", 200, 0, b""), ("found", 201, 0, b"")], way)
+    assert made.requests.values("failure") == ["failed", *[None] * inner]
+
+
+@pytest.mark.parametrize("activity", [0, 1])
+def test_a_failure_may_be_told_behind_the_end(activity: int, way: dict[str, int]) -> None:
+    events: list[Event] = [("dns", 1, activity, b""), ("found", 2, activity, b""), ("failed", 3, activity, b"")]
+    assert asked(events, way).totals.failed == 1
+
+
+def test_of_equally_frequent_reasons_the_first_is_told(way: dict[str, int]) -> None:
+    events: list[Event] = []
+    for at, number in enumerate((547, 0, 547, 0)):
+        events += [("sql", 2 * at, at + 1, b""), ("done", 2 * at + 1, at + 1, struct.pack("<ii", 0, number))]
+        events += [("dns", 2 * at + 1, 9, b""), ("failed", 2 * at + 1, 9, b"")]
+    found = {row["kind"]: row["failure"] for row in asked(events, way).by_route.to_pylist()}
+    assert found == {"sql": "error 547", "dns": "failed"}
+
+
+def test_state_that_is_no_whole_number_is_taken_as_one() -> None:
+    events: list[Event] = [("sql", 1, 1, b""), ("done", 2, 1, struct.pack("<dd", 0.0, 547.0))]
+    assert requests(trace_of(events, TypeCode.DOUBLE)).requests.values("failure") == ["error 547"]
+    guid = [("sql", 1, 1, b""), ("done", 2, 1, bytes(32))]
+    assert requests(trace_of(guid, TypeCode.GUID)).requests.values("failure") == [None]
+
+
+def test_a_report_may_be_sent_to_another_process(way: dict[str, int]) -> None:
+    made = asked([("dns", 1, 1, b""), ("failed", 2, 1, b""), ("found", 3, 1, b"")], way)
+    assert pickle.loads(pickle.dumps(made)).to_json() == made.to_json()
+
+
+def test_waits_for_locks_that_never_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_spans, "_FOLLOWED", 1)
+    one = RequestsFold()
+    for window in trace_of([("dns", 0, 1, b""), *(("contended", 1 + at, 1, b"") for at in range(500))]).windows(
+        one.wants, size=100
+    ):
+        one.feed(window)
+    assert one._costs is not None
+    assert len(one._costs._wanted) == 4
+    assert one.result().requests.values("lock_ms") == [0.0]
+
+
+def test_asking_again_takes_no_more_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    init = scratch.UnnamedFile.__init__
+
+    def noted(self: scratch.UnnamedFile) -> None:
+        init(self)
+        made.append(weakref.ref(self))
+
+    monkeypatch.setattr(scratch.UnnamedFile, "__init__", noted)
+    one = LogsFold()
+    for window in trace_of([("message", at, 1, struct.pack("<i", 2)) for at in range(15_000)]).windows(one.wants):
+        one.feed(window)
+    sizes = []
+    for _ in range(4):
+        assert one.result().totals.count == 15_000
+        gc.collect()
+        there = [file for file in (one() for one in made) if file is not None]
+        sizes.append(sum(os.fstat(file._raw.fileno()).st_size for file in there))
+    assert sizes[0] == sizes[-1]
