@@ -21,15 +21,6 @@ Csr: TypeAlias = "tuple[Array, Array]"
 GRAPHS = 2000
 
 
-@pytest.fixture(params=["compiled", "numpy"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "numpy":
-        monkeypatch.setattr(kernels, "KERNELS", None)
-    elif kernels.KERNELS is None:
-        pytest.skip("the kernels are not compiled here")
-    return str(request.param)
-
-
 def csr(nodes: int, edges: list[tuple[int, int]], kind: Any = np.uint32) -> Csr:
     """The edges by where they begin, otherwise in their order."""
     edges = sorted(edges, key=lambda edge: edge[0])

@@ -22,14 +22,6 @@ from dotnetdiag.recipes.heap_files import open_heap, read_heaps
 from dotnetdiag.trace.trace import Trace
 
 
-@pytest.fixture(params=["compiled", "numpy"])
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(kernels, "KERNELS", None)
-    elif kernels.KERNELS is None:
-        pytest.skip("the kernels are not compiled here")
-
-
 def fed(data: bytes) -> HeapFold:
     made, trace = HeapFold(), Trace(data, name="recording")
     for window in trace.windows(made.wants):

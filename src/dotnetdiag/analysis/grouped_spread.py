@@ -28,8 +28,8 @@ class GroupedSpread:
         self._rows.append(rows)
 
     def quantiles(self, counts: Array, shares: Sequence[float]) -> list[Array]:
-        """Of each group, of whose values there are so many, the ones below which these shares are, as ``Groups.quantiles``. All are gone through once
-        for each :data:`~.spread.SORTED_VALUES`.
+        """Of each group, of whose values there are so many, what :func:`group_quantiles` has. All are gone through once for each
+        :data:`~.spread.SORTED_VALUES`.
         """
         made = [np.full(len(counts), np.nan) for _ in shares]
         part = np.zeros(len(counts), np.int64)

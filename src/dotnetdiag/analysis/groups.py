@@ -42,16 +42,11 @@ class Groups:
         own = self.which >= 0
         return sums(self.which[own], values[own], len(self))
 
-    def quantiles(self, values: Array, shares: Sequence[float]) -> list[Array]:
-        """Of each group's values, but for those that are NaN, the ones below which these shares are, between two values in proportion, as
-        ``numpy.quantile`` has them; NaN for a group without.
-        """
-        rows = np.flatnonzero((self.which >= 0) & ~np.isnan(values))
-        return group_quantiles(self.which[rows], values[rows], len(self), shares)
-
 
 def group_quantiles(which: Array, values: Array, count: int, shares: Sequence[float]) -> list[Array]:
-    """The same of values, none of them NaN, each of ``which`` of so many groups."""
+    """Of values, none of them NaN, each of ``which`` of so many groups: of each group the ones below which these shares are, between two values in
+    proportion, as ``numpy.quantile`` has them; NaN for a group without.
+    """
     counts = np.bincount(which, minlength=count)
     begins = np.cumsum(counts) - counts
     ordered = np.append(values[np.lexsort((values, which))], 0.0)

@@ -110,6 +110,10 @@ class Texts:
         known = self._numbers
         return [known.get(text[: self._longest], others) for text in texts]
 
+    def each(self, texts: Sequence[str]) -> Array:
+        """Of each its number (i32)."""
+        return np.array([self.number(text) for text in texts], np.int32)
+
     def number(self, text: str) -> int:
         """Its number, a new one for a new text."""
         text = text[: self._longest]

@@ -20,7 +20,7 @@ from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER
 from dotnetdiag.analysis.report import Report
-from dotnetdiag.analysis.request_kinds import HOSTING, KINDS, SCOPE
+from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
 from dotnetdiag.analysis.scratch import Scratch
 from dotnetdiag.events import Column, EventSchema, Scalar
@@ -37,7 +37,6 @@ _TEXT = "FormattedMessage"
 MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
 """Different messages, and characters of each, that are kept."""
 WARNING = 3
-_IS_SHOWN = [kind.name != SCOPE for kind in KINDS]
 NO_EVENTS = f"no messages: nothing was logged, or the recording lacks its events (record with --providers {PROVIDER}:0x4:5, which has all levels)"
 NO_TEXTS = f"more than {MOST_MESSAGES:,} different messages: the texts of those beyond are not kept"
 
@@ -121,8 +120,8 @@ class LogsFold:
             part = keeper.take(until)
             if len(part):
                 of = self._spans.of_activity(part.pid, part["activity"], part.ms)
-                request = self._spans.nearest(of, [kind.provider == HOSTING for kind in KINDS])
-                request = np.where(request >= 0, request, self._spans.nearest(of, _IS_SHOWN))
+                request = self._spans.nearest(of, IS_SERVED)
+                request = np.where(request >= 0, request, self._spans.nearest(of, IS_SHOWN))
                 fields = {name: part[name] for name in part.fields if name not in ("activity", "related")}
                 self._told[event].add(Kept(part.ms, part.pid, part.tid, {**fields, "request": request}))
 
@@ -164,7 +163,7 @@ class LogsFold:
     def _columns(self, kept: KeptEvents) -> dict[str, Column]:
         """The rows of the table, some messages after the others: of all at once a report on 300,000 took 190 MB."""
         spans = self._spans
-        number_of = np.append(np.cumsum(np.array(_IS_SHOWN)[spans.kind], dtype=np.int32) - np.int32(1), np.int32(-1))
+        number_of = np.append(spans.shown_places(), np.int32(-1))
         label_of = np.append(spans.rows.column("label", 0, len(spans)), np.int32(-1))
         parts: dict[str, list[Array]] = {}
         for part in kept.parts():

@@ -57,6 +57,46 @@ def nested(codes: Array, order: Array, starts: int) -> Array:
     return made
 
 
+Timed: TypeAlias = "tuple[Array, Sequence[Array]]"
+"""Times, and keys: columns of numbers."""
+
+
+def under_way(starts: Timed, asked: Timed, stops: Timed) -> Array:
+    """For each that is asked the start with equal keys that was open by then and came last, as :func:`pairs` ends them; -1 for none."""
+    parts = (starts, asked, stops)
+    kind = np.repeat([0, 1, 2], [len(ms) for ms, _ in parts])
+    codes = np.zeros(len(kind), np.int64)
+    for columns in zip(*(keys for _, keys in parts), strict=True):
+        codes = combined_codes(codes, np.concatenate(columns))
+    order = np.lexsort((kind, np.concatenate([ms for ms, _ in parts]), codes))
+    # sorted by code, depth and time, what is under way is the start in front
+    level = np.cumsum(np.array([1, 0, -1])[kind[order]])
+    own = np.flatnonzero(kind[order] < 2)
+    order, level = order[own], level[own]
+    by = np.lexsort((np.arange(len(order)), level, codes[order]))
+    order, level = order[by], level[by]
+    latest = np.maximum.accumulate(np.where(kind[order] == 0, np.arange(len(order)), -1))
+    at = np.flatnonzero(kind[order] == 1)
+    found = latest[at]
+    fits = (found >= 0) & (codes[order[found]] == codes[order[at]]) & (level[found] == level[at])
+    made = np.full(len(asked[0]), -1)
+    made[order[at[fits]] - len(starts[0])] = order[found[fits]]
+    return made
+
+
+def last_of_threads(rows: Array, most: int) -> Array:
+    """Of rows with ``pid``, ``tid`` and ``ms`` the last of each thread, so many, by threads."""
+    rows = rows[np.lexsort((rows["ms"], rows["tid"], rows["pid"]))]
+    return rows[~is_followed(rows, most)]
+
+
+def is_followed(rows: Array, by: int = 1) -> Array:
+    """Of rows that are in the order of threads whether so many of the same follow."""
+    made = np.zeros(len(rows), np.bool_)
+    made[:-by] = (rows["tid"][by:] == rows["tid"][:-by]) & (rows["pid"][by:] == rows["pid"][:-by])
+    return made
+
+
 def picked(values: Array, rows: Array, missing: float) -> Array:
     """Values by rows, as what is told here; ``missing`` where the row is -1."""
     if not len(values):

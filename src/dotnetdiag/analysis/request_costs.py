@@ -10,7 +10,7 @@ import numpy as np
 
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
-from dotnetdiag.analysis.pairs import LatestRows, pairs
+from dotnetdiag.analysis.pairs import LatestRows, is_followed, last_of_threads, pairs
 from dotnetdiag.analysis.request_spans import Followed, RequestSpans
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.waits import CONTENDED, GOT
@@ -26,10 +26,9 @@ MANAGED = 2
 COSTS = ("cpu_ms", "gc_ms", "lock_ms", "allocated_bytes")
 _FOR_GC = (1, 6)
 _MOST_WANTED = 4
-_WANTED = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("row", "i4")])
-"""A thread that wants a lock, and for which span."""
-_SAMPLED = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("row", "i4")])
-"""A sample, and the span that its thread ran for."""
+"""Of each thread so many that it wants: it waits for one lock at a time, and ends that are not recorded never come."""
+_OF_THREAD = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("row", "i4")])
+"""A thread that wants a lock, or has a sample, and for which span."""
 
 
 class RequestCosts:
@@ -43,8 +42,8 @@ class RequestCosts:
         self._suspending = KeptEvents(having(SUSPENDING), ("Reason",))
         self._restarted = KeptEvents(having(RESTARTED))
         self._samples = KeptEvents(lambda schema: schema.provider == SAMPLER and schema.event_id == SAMPLE, ("Type",))
-        self._wanted = np.zeros(0, _WANTED)
-        self._sampled = np.zeros(0, _SAMPLED)
+        self._wanted = np.zeros(0, _OF_THREAD)
+        self._sampled = np.zeros(0, _OF_THREAD)
         self._marks = _Marks()
         self._seen: dict[str, bool] = dict.fromkeys(COSTS, False)
 
@@ -112,17 +111,17 @@ class RequestCosts:
             spans.write(name, rows[own], values[own], adds=True)
 
     def _lock(self, spans: RequestSpans, contended: Kept, rows: Array, got: Kept) -> None:
-        fresh = np.zeros(len(contended), _WANTED)
+        fresh = np.zeros(len(contended), _OF_THREAD)
         fresh["ms"], fresh["pid"], fresh["tid"], fresh["row"] = contended.ms, contended.pid, contended.tid, rows
         wanted = np.append(self._wanted, fresh)
         stop = pairs(wanted["ms"], [wanted["pid"], wanted["tid"]], got.ms, [got.pid, got.tid])
         own = stop >= 0
         self._add(spans, "lock_ms", wanted["row"][own], got.ms[stop[own]] - wanted["ms"][own])
-        self._wanted = _last_of_threads(wanted[~own])
+        self._wanted = last_of_threads(wanted[~own], _MOST_WANTED)
 
     def _sample(self, spans: RequestSpans, samples: Kept) -> None:
         """Each sample has the time to the next of its thread, as in a profile: the last of each thread waits for what follows."""
-        fresh = np.zeros(len(samples), _SAMPLED)
+        fresh = np.zeros(len(samples), _OF_THREAD)
         fresh["ms"], fresh["pid"], fresh["tid"] = samples.ms, samples.pid, samples.tid
         row = self._marks.of(samples)
         row[~np.isin(samples["Type"], (MANAGED, NONE))] = -1
@@ -133,20 +132,10 @@ class RequestCosts:
         fresh["row"] = row
         some = np.append(self._sampled, fresh)
         some = some[np.lexsort((some["ms"], some["tid"], some["pid"]))]
-        is_last = np.ones(len(some), np.bool_)
-        is_last[:-1] = (some["pid"][1:] != some["pid"][:-1]) | (some["tid"][1:] != some["tid"][:-1])
-        self._sampled = some[is_last]
-        known = np.flatnonzero(~is_last)
+        has_next = is_followed(some)
+        self._sampled = some[~has_next]
+        known = np.flatnonzero(has_next)
         self._add(spans, "cpu_ms", some["row"][known], some["ms"][known + 1] - some["ms"][known])
-
-
-def _last_of_threads(wanted: Array) -> Array:
-    """Of each thread the last few: it waits for one lock at a time, and ends that are not recorded never come."""
-    order = np.lexsort((wanted["ms"], wanted["tid"], wanted["pid"]))
-    tid, pid = wanted["tid"][order], wanted["pid"][order]
-    follows = np.zeros(len(order), np.bool_)
-    follows[:-_MOST_WANTED] = (tid[_MOST_WANTED:] == tid[:-_MOST_WANTED]) & (pid[_MOST_WANTED:] == pid[:-_MOST_WANTED])
-    return wanted[np.sort(order[~follows])]
 
 
 def _amounts(ticks: Kept) -> Array:

@@ -154,6 +154,11 @@ KINDS = (
     RequestKind(name=SCOPE, provider=LOGGING, task="ActivityJson"),
 )  # fmt: skip
 
+IS_SHOWN = np.array([kind.name != SCOPE for kind in KINDS])
+"""Of each kind whether its spans are shown."""
+IS_SERVED = np.array([kind.provider == HOSTING for kind in KINDS])
+"""Of each kind whether its spans are what a server answers."""
+
 PROVIDERS = (
     f"{HOSTING},{_KESTREL},{HTTP},{_NAMES},{_SOCKETS},{_SECURITY},Grpc.AspNetCore.Server,Grpc.Net.Client,"
     "System.Threading.Tasks.TplEventSource:0x80:4"

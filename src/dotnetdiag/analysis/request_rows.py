@@ -11,7 +11,7 @@ from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, numbe
 from dotnetdiag.analysis.grouped_spread import GroupedSpread
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
-from dotnetdiag.analysis.request_kinds import KINDS, SCOPE, routes
+from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans
 from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
 from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
@@ -177,14 +177,12 @@ class RunningSums:
 
 def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
     """Rows of what is shown, in their order, each with what it spent and all that is within it."""
-    is_shown = np.array([kind.name != SCOPE for kind in KINDS])
-    # of each span the row of the first around it that is shown, itself where it is
-    place = np.cumsum(is_shown[spans.kind], dtype=np.int32) - np.int32(1)
+    place = spans.shown_places()
     depths = np.zeros(int(place[-1]) + 1 if len(place) else 0, np.int8)
     sums = _with_all_below(spans)
     for first, some in spans.rows.slices():
         last = first + len(some)
-        own = np.flatnonzero(is_shown[some["kind"]])
+        own = np.flatnonzero(IS_SHOWN[some["kind"]])
         rows = np.zeros(len(own), _ROW)
         for name in ("queue_ms", "pid", "tid", "status", "label", "reason", "kind"):
             rows[name] = some[name][own]
@@ -195,7 +193,7 @@ def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
             rows[name] = below[name][own]
         if pauses is not None:
             rows["gc_ms"] = pauses.within(rows["pid"], begin, end)
-        parent = spans.nearest(some["parent"][own], is_shown)
+        parent = spans.nearest(some["parent"][own], IS_SHOWN)
         rows["parent"] = np.where(parent >= 0, place[parent], -1)
         numbers = place[first + own]
         _fill_depths(depths, rows["parent"], numbers)

@@ -6,7 +6,7 @@ once were 160 bytes each, and a report on 120,000 requests, which are 840,000 sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, TypeAlias
 
@@ -14,11 +14,11 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.fold import FOLDED_ROWS
-from dotnetdiag.analysis.kept_events import NONE, Kept, whole_numbers
+from dotnetdiag.analysis.kept_events import NONE, Kept, Texts, whole_numbers
 from dotnetdiag.analysis.lasting import FOLLOWED_EVENTS
-from dotnetdiag.analysis.pairs import LatestRows, combined_codes, latest_rows, pairs
+from dotnetdiag.analysis.pairs import LatestRows, last_of_threads, latest_rows, pairs, under_way
 from dotnetdiag.analysis.request_events import SpanEvents
-from dotnetdiag.analysis.request_kinds import KINDS
+from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.trees import levels
@@ -38,6 +38,8 @@ _SPAN = np.dtype([
 ])  # fmt: skip
 _OPEN = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("activity", "i8"), ("status", "i8"), ("row", "i4")])
 """A start whose end has not come, or an end of which no start is known."""
+_ANY = 1 << 31
+"""Of names as many as there are: those of which they are made are limited."""
 _NOTHING = np.zeros(0, _OPEN)
 _NO_ROWS = np.zeros(0, np.int64)
 SMALL_WINDOW = FOLDED_ROWS // 4
@@ -61,7 +63,7 @@ class RequestSpans:
 
     def __init__(self) -> None:
         self._events = [SpanEvents(kind) for kind in KINDS]
-        self._labels, self._reasons = _Words(), _Words()
+        self._labels, self._reasons = Texts(_ANY), Texts(_ANY)
         self.rows = SpilledRows(_SPAN)
         """Of all spans, in the order of their begins; NaN, 0 and -1 for what is not told."""
         self._parent, self._kind, self._depth = _Grown(np.int32), _Grown(np.int8), _Grown(np.int8)
@@ -80,12 +82,12 @@ class RequestSpans:
     @property
     def labels(self) -> Sequence[str]:
         """What the field ``label`` says."""
-        return self._labels.texts
+        return self._labels.names
 
     @property
     def reasons(self) -> Sequence[str]:
         """What the field ``reason`` says; -1 where nothing failed."""
-        return self._reasons.texts
+        return self._reasons.names
 
     @property
     def parent(self) -> Array:
@@ -168,7 +170,7 @@ class RequestSpans:
                 "activity": starts["activity"],
                 "related": starts["related"],
                 "kind": np.full(len(starts), number, np.int8),
-                "label": self._labels.numbers(texts)[which],
+                "label": self._labels.each(texts)[which],
             }
             for name, values in columns.items():
                 parts.setdefault(name, []).append(values)
@@ -212,7 +214,7 @@ class RequestSpans:
         for number in distinct(some["kind"]).tolist():
             own = begun[some["kind"] == number]
             self._open[number] = np.concatenate([self._open[number], own])
-            self._last[number] = np.append(_last_of_each(self._last[number]), own[own["activity"] == 0])
+            self._last[number] = np.append(last_of_threads(self._last[number], 1), own[own["activity"] == 0])
         return begun
 
     def _depths(self, parent: Array, within: Array) -> Array:
@@ -234,12 +236,12 @@ class RequestSpans:
             return
         failures = failures.of(np.argsort(failures.ms, kind="stable"))
         texts, which = one.reasons(failures)
-        why, told = self._reasons.numbers(texts)[which], _open(failures)
-        of = _under_way(starts, stops, told)
+        why, told = self._reasons.each(texts)[which], _open(failures)
+        of = under_way((starts["ms"], _keys(starts)), (told["ms"], _keys(told)), (stops["ms"], _keys(stops)))
         own, others = np.flatnonzero(of >= 0), np.flatnonzero(of < 0)[::-1]  # of several of these the first stays
         self.write("reason", starts["row"][of[own]], why[own])
         at = self.of_activity(failures.pid[others], failures["activity"][others], failures.ms[others])
-        at = self.nearest(at, [kind == number for kind in range(len(KINDS))])
+        at = self.nearest(at, np.arange(len(KINDS)) == number)
         nameless = np.flatnonzero((at < 0) & (told["activity"][others] == 0))
         at[nameless] = self._last_of_threads(number, told[others[nameless]])
         self.write("reason", at[at >= 0], why[others[at >= 0]], where=lambda before: before < 0)
@@ -283,12 +285,16 @@ class RequestSpans:
         made[older] = self._activities.of(process[older], activity[older])
         return made
 
-    def nearest(self, rows: Array, wanted: Iterable[bool]) -> Array:
-        """Each of some rows, or the first around it, of kinds that are ``wanted``; -1 for none."""
-        is_wanted, made = np.fromiter(wanted, np.bool_), rows.copy()
+    def shown_places(self) -> Array:
+        """Of each row that is shown how many of those stand before it; of others that of the last such row."""
+        return np.cumsum(IS_SHOWN[self.kind], dtype=np.int32) - np.int32(1)
+
+    def nearest(self, rows: Array, wanted: Array) -> Array:
+        """Each of some rows, or the first around it, of kinds that are ``wanted`` (of each kind a bool); -1 for none."""
+        made = rows.copy()
         for _ in range(DEEPEST):
             other = np.flatnonzero(made >= 0)
-            other = other[~is_wanted[self.kind[made[other]]]]
+            other = other[~wanted[self.kind[made[other]]]]
             if not len(other):
                 break
             made[other] = self.parent[made[other]]
@@ -304,22 +310,6 @@ def _parents_first(ms: Array, within: Array) -> Array | None:
     above = np.full(len(ms), -1)
     above[at_once] = within[at_once]
     return np.lexsort((levels(above, DEEPEST)[1], ms))
-
-
-class _Words:
-    """Different texts, numbered."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._numbers: dict[str, int] = {}
-
-    def numbers(self, texts: Sequence[str]) -> Array:
-        """Of each its number."""
-        for text in texts:
-            if text not in self._numbers:
-                self._numbers[text] = len(self.texts)
-                self.texts.append(text)
-        return np.array([self._numbers[text] for text in texts], np.int32)
 
 
 class _Grown:
@@ -430,39 +420,6 @@ def _ends(starts: Array, stops: Array) -> tuple[Array, Array]:
             made[first[found >= 0]] = last[found[found >= 0]]
     own = np.flatnonzero(made >= 0)
     return own, made[own]
-
-
-def _under_way(starts: Array, stops: Array, told: Array) -> Array:
-    """Of each event the start with its key that was open by then and came last; -1 for none."""
-    codes = np.zeros(len(starts) + len(told) + len(stops), np.int64)
-    events = np.concatenate([starts, told, stops])
-    for column in _keys(events):
-        codes = combined_codes(codes, column)
-    kind = np.repeat([0, 1, 2], [len(starts), len(told), len(stops)])
-    order = np.lexsort((kind, events["ms"], codes))
-    # sorted by code, depth and time, what is under way is the start before it
-    level = np.cumsum(np.array([1, 0, -1])[kind[order]])
-    of_interest = np.flatnonzero(kind[order] < 2)
-    order, level = order[of_interest], level[of_interest]
-    by = np.lexsort((np.arange(len(order)), level, codes[order]))
-    order, level = order[by], level[by]
-    places = np.arange(len(order))
-    latest = np.maximum.accumulate(np.where(kind[order] == 0, places, -1))
-    asked = np.flatnonzero(kind[order] == 1)
-    found = latest[asked]
-    fits = (found >= 0) & (codes[order[found]] == codes[order[asked]]) & (level[found] == level[asked])
-    made = np.full(len(told), -1)
-    made[order[asked[fits]] - len(starts)] = order[found[fits]]
-    return made
-
-
-def _last_of_each(starts: Array) -> Array:
-    """The last of each thread."""
-    order = np.lexsort((starts["ms"], starts["tid"], starts["pid"]))
-    is_last = np.ones(len(order), np.bool_)
-    tid, pid = starts["tid"][order], starts["pid"][order]
-    is_last[:-1] = (tid[1:] != tid[:-1]) | (pid[1:] != pid[:-1])
-    return starts[order[is_last]]
 
 
 def _keys(events: Array) -> tuple[Array, Array]:

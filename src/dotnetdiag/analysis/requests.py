@@ -21,7 +21,7 @@ from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
-from dotnetdiag.analysis.request_kinds import HOSTING, HTTP, KINDS, LOGGING, PROVIDERS
+from dotnetdiag.analysis.request_kinds import HTTP, IS_SERVED, LOGGING, PROVIDERS
 from dotnetdiag.analysis.request_rows import RequestRows
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
 from dotnetdiag.events import EventSchema
@@ -147,7 +147,7 @@ class RequestsFold:
         if len(messages):
             told = messages.of(np.flatnonzero(messages["status"] > 0))
             of = spans.of_activity(told.pid, told["activity"], told.ms)
-            of = spans.nearest(of, [kind.provider == HOSTING for kind in KINDS])
+            of = spans.nearest(of, IS_SERVED)
             spans.write("status", of[of >= 0], told["status"][of >= 0])
         if len(queue):
             of = spans.of_activity(queue.pid, queue["activity"], queue.ms)

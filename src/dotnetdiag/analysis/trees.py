@@ -38,12 +38,3 @@ def summed_by_parent(parent: Array, values: Array) -> Array:
     """Of each row the sum of those right below it."""
     has = np.flatnonzero(parent >= 0)
     return np.bincount(parent[has], values[has], minlength=len(parent))
-
-
-def with_all_below(parent: Array, depth: Array, values: Array) -> Array:
-    """Of each row its own value, and those of all below it."""
-    made = np.array(values, np.float64)
-    for level in range(int(depth.max(initial=0)), 1, -1):
-        rows = np.flatnonzero(depth == level)
-        np.add.at(made, parent[rows], made[rows])
-    return made

@@ -8,7 +8,6 @@ Rule 2: columns that are nearly always zero stay so where nothing was written to
 
 from __future__ import annotations
 
-import mmap
 import weakref
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from dotnetdiag.nettrace.columns import COLUMN_NAMES, COLUMN_TYPES, SPARSE_COLUMNS, HeaderColumns
 from dotnetdiag.nettrace.constants import BATCH_ROWS
+from dotnetdiag.nettrace.room import pages
 
 LEAST_EVENT = 2
 """Bytes of the smallest event: flags and time."""
@@ -103,8 +103,7 @@ class Lent:
 
 def _zeroed(words: int) -> npt.NDArray[np.uint64]:
     """Pages of the system's, which go back to it: what the allocator takes back it may keep, 60 MB of a report's 150."""
-    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
-    return np.frombuffer(mmap.mmap(-1, 8 * words, **private), np.uint64)
+    return np.frombuffer(pages(8 * words), np.uint64)
 
 
 _IDLE: list[Arena] = []

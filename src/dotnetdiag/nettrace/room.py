@@ -17,7 +17,7 @@ class Room:
     __slots__ = ("_map",)
 
     def __init__(self, size_bytes: int) -> None:
-        self._map = _pages(size_bytes)
+        self._map = pages(size_bytes)
 
     def array(self, kind: Any = np.uint8) -> npt.NDArray[Any]:
         """All of them."""
@@ -28,11 +28,12 @@ class Room:
         try:
             self._map.resize(size_bytes)
         except (SystemError, OSError, ValueError, BufferError):
-            made = _pages(size_bytes)
+            made = pages(size_bytes)
             made[: len(self._map)] = self._map[:]
             self._map = made
 
 
-def _pages(size_bytes: int) -> mmap.mmap:
+def pages(size_bytes: int) -> mmap.mmap:
+    """Pages of the system's, for this process alone."""
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     return mmap.mmap(-1, size_bytes, **private)
