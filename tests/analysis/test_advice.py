@@ -10,10 +10,13 @@ from tests.analysis.test_thread_pool import adjusted
 from tests.analysis.traces import external, managed, traced
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis.advice import CALLS, LEAST, NOTHING, AdviceReport, advice, of_cpu, of_jit, of_pool, of_requests
+from dotnetdiag.analysis.advice import NOTHING, AdviceReport, advice, of_cpu, of_jit
 from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.finding import LEAST
 from dotnetdiag.analysis.jit import jit
 from dotnetdiag.analysis.method_words import is_named, short
+from dotnetdiag.analysis.pool_findings import of_pool
+from dotnetdiag.analysis.request_findings import CALLS, of_requests
 from dotnetdiag.analysis.requests import RequestReport, requests
 from dotnetdiag.analysis.thread_pool import threadpool
 from dotnetdiag.table import Table

@@ -10,20 +10,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
-
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
+from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, fold, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import JitFold, JitReport
 from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, facts_of
+from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.profile import State
-from dotnetdiag.analysis.request_events import NO_REASON
+from dotnetdiag.analysis.request_findings import of_requests
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stuck import Stuck
@@ -34,52 +34,18 @@ from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
-LEAST = 1.0
-"""Per cent of the time."""
-SOME = 5.0
 FEW_RAN = 0.01
 """A sampler that tells no states says of as few that they ran."""
-"""The severity of what costs no time that can be told, and is wrong all the same."""
 PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
 INDUCED, INDUCED_SHARE = 3, 0.2
-WAITED_MS, STARVED_MS = 20.0, 100.0
-BLOCKED_TIMES = 4
-"""So often a pool has taken threads because its own waited for tasks: once or twice is a start."""
 MANY, MANY_A_SECOND, THROW_MS = 20, 10.0, 0.02
 """Exceptions, and what one costs about."""
-SLOW_MS, SLOWER = 20.0, 5.0
-"""A route is slow whose median is that long, and so many times that of all."""
-FEW_REQUESTS = 2
-CALLS = {
-    "server": "requests that came in",
-    "grpc server": "gRPC calls that came in",
-    "client": "requests that went out",
-    "grpc client": "gRPC calls that went out",
-    "sql": "SQL commands",
-}
-"""What may fail, by the kinds of requests."""
-ROUTES = 3
-"""So many are named."""
-QUEUED_SHARE = 0.5
-"""Of the time of requests that went out: from here on it is told that they waited for a connection."""
 JIT_MS, JIT_PERCENT = 100.0, 20.0
 HOT_SHARE, BUSY_SHARE = 0.3, 0.1
 """Of a method: how much of what ran is its own, and how much of the time that is on one processor."""
 ERRORS = ("Error", "Critical")
 """Levels of messages."""
-LONGEST_TEXT = 80
 NOTHING = "nothing stands out"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that stands out. ``severity``: per cent of the time of the recording that it costs, about; ``question``: the kind of report that has
-    more of it; ``text``: a sentence.
-    """
-
-    severity: float
-    question: str
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,122 +239,18 @@ def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
 def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:
     totals = made.totals
     stuck = Stuck(made, seconds, least_ms=WAITED_MS)
-    if stuck.longest_ms >= WAITED_MS and _share(stuck.longest_ms, seconds) >= LEAST:
-        yield Finding(severity=_share(stuck.longest_ms, seconds), question="contention", text=stuck.text())
-    share = _share(totals.total_ms, seconds)
+    if stuck.longest_ms >= WAITED_MS and share_of(stuck.longest_ms, seconds) >= LEAST:
+        yield Finding(severity=share_of(stuck.longest_ms, seconds), question="contention", text=stuck.text())
+    share = share_of(totals.total_ms, seconds)
     if totals.total_ms < WAITED_MS or share < LEAST:
         return
-    text = (
-        f"threads waited {totals.total_ms:,.0f} ms for locks, {_times(totals.count)}, {totals.max_ms:,.1f} ms at most"
-    )
+    text = f"threads waited {totals.total_ms:,.0f} ms for locks, {times(totals.count)}, {totals.max_ms:,.1f} ms at most"
     if len(made.by_method) and is_named((first := made.by_method[0])["method"]):
         text += f"; {first['total_ms']:,.0f} ms of it in {short(first['method'])}"
     if len(made.by_lock) and made.by_lock[0]["lock"]:
         lock = made.by_lock[0]
         text += f", {lock['total_ms']:,.0f} ms for one lock ({lock['lock']})"
     yield Finding(severity=share, question="contention", text=text)
-
-
-def of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
-    """That work waited in the queue of the thread pool, or that it took more threads because nothing went on, or its own were blocked."""
-    totals = made.totals
-    starving, blocked = totals.reasons.get("Starvation", 0), _added_for_blocked(made)
-    if totals.starved_ms < STARVED_MS and not starving and blocked < BLOCKED_TIMES:
-        return
-    text = "the thread pool starves" if totals.starved_ms or starving else "threads of the pool are blocked"
-    if totals.starved_ms:
-        queue = totals.queue_ms
-        text += (
-            f": for {totals.starved_ms:,.0f} ms some work had waited for more than 100 ms, in the median {queue['median']:,.0f} ms, "
-            f"{queue['most']:,.0f} ms at most"
-        )
-        first = made.by_method[0]
-        if is_named(first["method"]):
-            text += f"; {first['count']:,} of {totals.count:,} were queued by {short(first['method'])}"
-    if starving:
-        text += f"; it took more threads {_times(starving)} because nothing went on"
-    if blocked:
-        text += (
-            f"; it took more threads {_times(blocked)} because its threads waited for tasks (Task.Wait, Task.Result)"
-        )
-    if totals.max_threads:
-        text += f" (at most {totals.max_threads:,} threads)"
-    yield Finding(severity=max(_share(totals.starved_ms, seconds), SOME), question="threadpool", text=text)
-
-
-def _added_for_blocked(made: ThreadPoolReport) -> int:
-    """How often the pool took more threads because its own waited for tasks; it says the same of taking them back."""
-    threads: dict[int, int] = {}
-    added = 0
-    for row in made.adjustments.to_pylist():
-        before, threads[row["pid"]] = threads.get(row["pid"], row["threads"]), row["threads"]
-        added += row["reason"] == "CooperativeBlocking" and row["threads"] > before
-    return added
-
-
-def of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
-    """That requests failed, waited for a connection, or took far longer than others."""
-    by_route = made.by_route.to_pylist()
-    for kind, what in CALLS.items():
-        yield from _of_failures([row for row in by_route if row["kind"] == kind], what)
-    yield from _of_queues([row for row in by_route if row["queue_ms"]], seconds)
-    kind = "server" if any(row["kind"] == "server" for row in by_route) else "client"
-    routes = [row for row in by_route if row["kind"] == kind]
-    count = sum(row["count"] for row in routes)
-    routes = [row for row in routes if row["median_ms"] is not None]
-    if count < FEW_REQUESTS or len(routes) < FEW_REQUESTS:
-        return
-    medians = np.repeat([row["median_ms"] for row in routes], [row["count"] for row in routes])
-    usual = float(np.median(medians))
-    for row in routes:
-        if row["count"] >= FEW_REQUESTS and row["median_ms"] >= SLOW_MS and row["median_ms"] >= SLOWER * usual:
-            spent = {
-                what: row[name]
-                for name, what in (
-                    ("queue_ms", "in the queue for a connection"),
-                    ("cpu_ms", "on processors"),
-                    ("gc_ms", "in pauses"),
-                    ("lock_ms", "for locks"),
-                )
-                if row[name] and row[name] >= 0.1 * row["total_ms"]
-            }
-            told = ", ".join(f"{value:,.0f} ms {what}" for what, value in spent.items())
-            yield Finding(
-                severity=max(SOME, _share(row["total_ms"], seconds)),
-                question="requests",
-                text=f"{row['route']} takes {row['median_ms']:,.1f} ms in the median, where that of all {CALLS[kind]} is {usual:,.1f} ms; "
-                f"it is {row['count']:,} of {count:,} requests" + (f", and spent {told}" if told else ""),
-            )
-
-
-def _of_failures(routes: Sequence[Mapping[str, Any]], what: str) -> Iterator[Finding]:
-    """Of one kind, those that failed, the most first."""
-    count, number = (sum(row[name] for row in routes) for name in ("count", "failed"))
-    if not number or 100.0 * number < LEAST * count:
-        return
-    failed = sorted((row for row in routes if row["failed"]), key=lambda row: -row["failed"])
-    text = f"{number:,} of {count:,} {what} failed: "
-    text += ", ".join(f"{row['route']} ({row['failed']:,})" for row in failed[:ROUTES])
-    if len(failed) > ROUTES:
-        text += f" and {len(failed) - ROUTES:,} more"
-    why = failed[0]["failure"]
-    if why != NO_REASON:
-        text += f'{"; most of the first" if len(failed) > 1 else ", most of them"}: "{why[:LONGEST_TEXT]}"'
-    yield Finding(severity=100.0 * number / count, question="requests", text=text)
-
-
-def _of_queues(routes: Sequence[Mapping[str, Any]], seconds: float) -> Iterator[Finding]:
-    """That requests waited for a connection, where that is most of what they took."""
-    queued, total = (sum(row[name] for row in routes) for name in ("queue_ms", "total_ms"))
-    if queued < WAITED_MS or queued < QUEUED_SHARE * total or _share(queued, seconds) < LEAST:
-        return
-    most = max(routes, key=lambda row: row["queue_ms"])
-    yield Finding(
-        severity=_share(queued, seconds),
-        question="requests",
-        text=f"requests that went out waited {queued:,.0f} of {total:,.0f} ms for a connection, {most['queue_ms']:,.0f} ms of it those to "
-        f"{most['route']}: connections are too few (MaxConnectionsPerServer), or take long to open",
-    )
 
 
 def _of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
@@ -402,13 +264,13 @@ def _of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
     by = made.by_method[0]
     if is_named(by["method"]):
         text += f"; {by['count']:,} of them thrown by {short(by['method'])}"
-    yield Finding(severity=max(SOME, _share(made.count * THROW_MS, seconds)), question="exceptions", text=text)
+    yield Finding(severity=max(SOME, share_of(made.count * THROW_MS, seconds)), question="exceptions", text=text)
 
 
 def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
     """That threads waited for the compiler."""
     totals = made.totals
-    share = _share(totals.foreground_ms, seconds)
+    share = share_of(totals.foreground_ms, seconds)
     if totals.foreground_ms < JIT_MS or share < JIT_PERCENT:
         return
     yield Finding(
@@ -458,12 +320,3 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
         question="topN",
         text=f"{short(first.name())} took {share:.0f} % of the time on processors, {first.exclusive:,.0f} of {running.total:,.0f} ms",
     )
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
-
-
-def _share(ms: float, seconds: float) -> float:
-    """Per cent of what was recorded; at most all of it."""
-    return min(100.0, ms / seconds / 10) if seconds else 0.0

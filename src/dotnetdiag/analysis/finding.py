@@ -1,0 +1,33 @@
+"""One thing that stands out in a recording, and what all that look for such things share."""
+
+from __future__ import annotations
+
+from dotnetdiag._dataclasses import dataclass
+
+LEAST = 1.0
+"""Per cent of the time."""
+SOME = 5.0
+"""The severity of what costs no time that can be told, and is wrong all the same."""
+WAITED_MS = 20.0
+LONGEST_TEXT = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that stands out. ``severity``: per cent of the time of the recording that it costs, about; ``question``: the kind of report that has
+    more of it; ``text``: a sentence.
+    """
+
+    severity: float
+    question: str
+    text: str
+
+
+def times(count: int) -> str:
+    """So often."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
+def share_of(ms: float, seconds: float) -> float:
+    """Per cent of what was recorded; at most all of it."""
+    return min(100.0, ms / seconds / 10) if seconds else 0.0

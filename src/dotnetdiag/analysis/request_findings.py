@@ -1,0 +1,93 @@
+"""What stands out of requests: those that failed, waited for a connection, or took long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, share_of
+from dotnetdiag.analysis.request_events import NO_REASON
+from dotnetdiag.analysis.requests import RequestReport
+
+SLOW_MS, SLOWER = 20.0, 5.0
+"""A route is slow whose median is that long, and so many times that of all."""
+FEW_REQUESTS = 2
+CALLS = {
+    "server": "requests that came in",
+    "grpc server": "gRPC calls that came in",
+    "client": "requests that went out",
+    "grpc client": "gRPC calls that went out",
+    "sql": "SQL commands",
+}
+"""What may fail, by the kinds of requests."""
+ROUTES = 3
+"""So many are named."""
+QUEUED_SHARE = 0.5
+"""Of the time of requests that went out: from here on it is told that they waited for a connection."""
+
+
+def of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
+    """That requests failed, waited for a connection, or took far longer than others."""
+    by_route = made.by_route.to_pylist()
+    for kind, what in CALLS.items():
+        yield from _of_failures([row for row in by_route if row["kind"] == kind], what)
+    yield from _of_queues([row for row in by_route if row["queue_ms"]], seconds)
+    kind = "server" if any(row["kind"] == "server" for row in by_route) else "client"
+    routes = [row for row in by_route if row["kind"] == kind]
+    count = sum(row["count"] for row in routes)
+    routes = [row for row in routes if row["median_ms"] is not None]
+    if count < FEW_REQUESTS or len(routes) < FEW_REQUESTS:
+        return
+    medians = np.repeat([row["median_ms"] for row in routes], [row["count"] for row in routes])
+    usual = float(np.median(medians))
+    for row in routes:
+        if row["count"] >= FEW_REQUESTS and row["median_ms"] >= SLOW_MS and row["median_ms"] >= SLOWER * usual:
+            spent = {
+                what: row[name]
+                for name, what in (
+                    ("queue_ms", "in the queue for a connection"),
+                    ("cpu_ms", "on processors"),
+                    ("gc_ms", "in pauses"),
+                    ("lock_ms", "for locks"),
+                )
+                if row[name] and row[name] >= 0.1 * row["total_ms"]
+            }
+            told = ", ".join(f"{value:,.0f} ms {what}" for what, value in spent.items())
+            yield Finding(
+                severity=max(SOME, share_of(row["total_ms"], seconds)),
+                question="requests",
+                text=f"{row['route']} takes {row['median_ms']:,.1f} ms in the median, where that of all {CALLS[kind]} is {usual:,.1f} ms; "
+                f"it is {row['count']:,} of {count:,} requests" + (f", and spent {told}" if told else ""),
+            )
+
+
+def _of_failures(routes: Sequence[Mapping[str, Any]], what: str) -> Iterator[Finding]:
+    """Of one kind, those that failed, the most first."""
+    count, number = (sum(row[name] for row in routes) for name in ("count", "failed"))
+    if not number or 100.0 * number < LEAST * count:
+        return
+    failed = sorted((row for row in routes if row["failed"]), key=lambda row: -row["failed"])
+    text = f"{number:,} of {count:,} {what} failed: "
+    text += ", ".join(f"{row['route']} ({row['failed']:,})" for row in failed[:ROUTES])
+    if len(failed) > ROUTES:
+        text += f" and {len(failed) - ROUTES:,} more"
+    why = failed[0]["failure"]
+    if why != NO_REASON:
+        text += f'{"; most of the first" if len(failed) > 1 else ", most of them"}: "{why[:LONGEST_TEXT]}"'
+    yield Finding(severity=100.0 * number / count, question="requests", text=text)
+
+
+def _of_queues(routes: Sequence[Mapping[str, Any]], seconds: float) -> Iterator[Finding]:
+    """That requests waited for a connection, where that is most of what they took."""
+    queued, total = (sum(row[name] for row in routes) for name in ("queue_ms", "total_ms"))
+    if queued < WAITED_MS or queued < QUEUED_SHARE * total or share_of(queued, seconds) < LEAST:
+        return
+    most = max(routes, key=lambda row: row["queue_ms"])
+    yield Finding(
+        severity=share_of(queued, seconds),
+        question="requests",
+        text=f"requests that went out waited {queued:,.0f} of {total:,.0f} ms for a connection, {most['queue_ms']:,.0f} ms of it those to "
+        f"{most['route']}: connections are too few (MaxConnectionsPerServer), or take long to open",
+    )
