@@ -64,7 +64,7 @@ def test_work_that_nobody_begins_starves_until_the_recording_ends() -> None:
     (starved,) = made.starvation.to_pylist()
     assert (starved["start_ms"], starved["late"]) == (10 + LATE_MS, 1)
     assert made.totals.starved_ms == pytest.approx(990 - LATE_MS)
-    assert made.by_method.values("max_ms") == [20.0]
+    assert (made.by_method.values("max_ms"), made.by_method.values("waiting")) == ([990.0], [1])
 
 
 def test_work_that_is_not_begun_has_no_time() -> None:

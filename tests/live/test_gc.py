@@ -93,12 +93,14 @@ def assert_the_same(path: Path) -> GcReport:
     theirs = {(row["pid"], row["number"]): row for row in oracle("gcstats", path) if "number" in row}
     wrong: Counter[str] = Counter()
     first = True
-    behind = 9
-    """How many collections ago the last one in the background began."""
+    behind, until = 9, 0.0
+    """How many collections ago the last one in the background began, or was under way."""
     for row in made.collections.to_pylist():
         other = theirs.pop((row["pid"], row["number"]))
         ours = {**row, "is_first": first, "is_near_background": behind < 3 or row["type"] == "BackgroundGC"}
-        first, behind = False, 0 if row["type"] == "BackgroundGC" else behind + 1
+        if row["type"] == "BackgroundGC":
+            until = math.inf if row["duration_ms"] is None else row["start_ms"] + row["duration_ms"]
+        first, behind = False, 0 if row["start_ms"] <= until else behind + 1
         for name in ("generation", "reason", "type"):
             wrong[name] += ours[name] != other[name]
         if not other["complete"]:  # the recording ended before it

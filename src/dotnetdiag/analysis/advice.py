@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, share_of, times
-from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, fold, results_of, seconds_of
+from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import JitFold, JitReport
 from dotnetdiag.analysis.logs import LogReport, LogsFold
@@ -28,9 +30,11 @@ from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
-from dotnetdiag.analysis.waits import ContentionFold, WaitReport
+from dotnetdiag.analysis.wait_findings import of_deadlock, of_waits
+from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
 from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -102,13 +106,14 @@ class Answers:
     allocations: AllocationReport
     exceptions: ExceptionReport
     contention: WaitReport
+    waits: WaitReport
     threadpool: ThreadPoolReport
     requests: RequestReport
     jit: JitReport
     logs: LogReport
     cpu: StackProfile
     losses: Losses
-    seconds: float
+    recorded: Recorded
     runtime: RuntimeFacts = field(default_factory=RuntimeFacts)
 
 
@@ -124,13 +129,14 @@ class AdviceFold:
     the end.
     """
 
-    def __init__(self, *, seconds: Callable[[], float], runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
+    def __init__(self, *, seconds: Seconds, runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
         self._seconds, self._runtime = seconds, runtime
         self._folds: dict[str, Fold[Any]] = {
             "gc": GcFold(seconds=seconds),
             "allocations": AllocationsFold(seconds=seconds),
             "exceptions": ExceptionsFold(),
             "contention": ContentionFold(),
+            "waits": WaitsFold(),
             "threadpool": ThreadPoolFold(seconds=seconds),
             "requests": RequestsFold(),
             "jit": JitFold(is_native=lambda: runtime().is_native),
@@ -154,7 +160,14 @@ class AdviceFold:
         names, folds = tuple(self._folds), list(self._folds.values())
         self._folds = {}
         made = dict(zip(names, map(_brief, results_of(folds)), strict=True))
-        return advice_of(Answers(**made, losses=self._losses.told, seconds=self._seconds(), runtime=self._runtime()))
+        return advice_of(
+            Answers(
+                **made,
+                losses=self._losses.told,
+                recorded=recorded_in(self._seconds) or Recorded(0.0, 0.0),
+                runtime=self._runtime(),
+            )
+        )
 
 
 def _brief(answer: Any) -> Any:
@@ -193,31 +206,34 @@ def advice_of(answers: Answers) -> AdviceReport:
             losses=answers.losses,
         ),
         lacking=lacking,
-        seconds=answers.seconds,
+        seconds=answers.recorded.seconds,
     )
 
 
 def _findings(answers: Answers) -> Iterator[Finding]:
     yield from _of_gc(answers.gc, answers.allocations)
-    yield from _of_contention(answers.contention, answers.seconds)
-    yield from of_pool(answers.threadpool, answers.seconds)
-    yield from of_requests(answers.requests, answers.seconds)
-    yield from _of_exceptions(answers.exceptions, answers.seconds)
-    yield from of_jit(answers.jit, answers.seconds)
+    seconds = answers.recorded.seconds
+    yield from _of_contention(answers.contention, answers.recorded)
+    yield from of_pool(answers.threadpool, seconds, (answers.cpu, answers.waits.profile))
+    yield from of_waits(answers.waits, seconds)
+    yield from of_deadlock(answers.cpu, answers.contention)
+    yield from of_requests(answers.requests, seconds)
+    yield from _of_exceptions(answers.exceptions, seconds)
+    yield from of_jit(answers.jit, seconds)
     yield from _of_logs(answers.logs)
-    yield from of_cpu(answers.cpu, answers.seconds)
+    yield from of_cpu(answers.cpu, seconds)
 
 
 def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
     totals = made.totals
     if not totals.count:
         return
-    share = totals.pause_percent or 0.0
+    share, process = _most_paused(made)
     is_long = share >= PAUSED_PERCENT or totals.max_pause_ms >= LONG_PAUSE_MS
     is_induced = totals.induced >= INDUCED and totals.induced >= INDUCED_SHARE * totals.count
     if not (is_long or is_induced):
         return
-    text = f"the collector paused the program for {share:.1f} % of the time, {totals.max_pause_ms:,.1f} ms at most"
+    text = f"the collector paused {process} for {share:.1f} % of the time, {totals.max_pause_ms:,.1f} ms at most"
     if is_induced:
         text += f": {totals.induced:,} of {totals.count:,} collections are induced"
         callers = Counter(made.collections.values("induced_by"))
@@ -236,9 +252,20 @@ def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
     yield Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
 
 
-def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:
-    totals = made.totals
-    stuck = Stuck(made, seconds, least_ms=WAITED_MS)
+def _most_paused(made: GcReport) -> tuple[float, str]:
+    """The share of time of the process that was paused most, in per cent, and what it is called."""
+    share, pids = made.totals.pause_percent or 0.0, made.collections.numpy("pid")
+    distinct, which = np.unique(pids, return_inverse=True)
+    if len(distinct) < 2:
+        return share, "the program"
+    sums = np.bincount(which, np.nan_to_num(made.collections.numpy("pause_ms")))
+    most = int(sums.argmax())
+    return share * len(sums) * float(sums[most]) / max(float(sums.sum()), 1e-9), f"process {int(distinct[most])}"
+
+
+def _of_contention(made: WaitReport, recorded: Recorded) -> Iterator[Finding]:
+    totals, seconds = made.totals, recorded.seconds
+    stuck = Stuck(made, recorded.end_s, least_ms=WAITED_MS)
     if stuck.longest_ms >= WAITED_MS and share_of(stuck.longest_ms, seconds) >= LEAST:
         yield Finding(severity=share_of(stuck.longest_ms, seconds), question="contention", text=stuck.text())
     share = share_of(totals.total_ms, seconds)

@@ -54,12 +54,12 @@ def everything(trace: Trace) -> Everything:
         "topN": CpuFold(),
     }
     made = dict(zip(folds, fold(trace, *folds.values()), strict=True))
-    asked = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit", "logs")
+    asked = ("gc", "allocations", "exceptions", "contention", "waits", "threadpool", "requests", "jit", "logs")
     answers = Answers(
         **{name: made[name] for name in asked},
         cpu=made["topN"],
         losses=trace.raw.losses,
-        seconds=seconds(),
+        recorded=seconds(),
         runtime=facts_of(trace)(),
     )
     return Everything(reports={"advice": advice_of(answers), **made}, cpu=made["topN"])

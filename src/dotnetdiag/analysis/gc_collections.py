@@ -55,7 +55,8 @@ NO_CALLERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class GcTotals:
-    """Of all collections. ``pause_percent`` is of the time of the recording; ``allocated_bytes`` is the sum of what came
+    """Of all collections. ``pause_percent`` is of the time of the recording, of several processes with collections their mean;
+    ``allocated_bytes`` is the sum of what came
     to gen0, large and pinned objects from one collection to the next, ``allocated_bytes_per_second`` the same by the time of the recording. None:
     not known.
     """
@@ -265,7 +266,7 @@ def _totals(processes: Sequence[ProcessCollections], seconds: float | None) -> G
         pause_ms=float(pauses.sum()),
         max_pause_ms=float(pauses.max(initial=0.0)),
         mean_pause_ms=float(pauses.mean()) if len(pauses) else None,
-        pause_percent=float(pauses.sum()) / seconds / 10 if seconds else None,
+        pause_percent=float(pauses.sum()) / max(1, len(processes)) / seconds / 10 if seconds else None,
         pauses_ms=quantiles_of(pauses),
         allocated_bytes=int(allocated.sum()) if len(allocated) else None,
         allocated_bytes_per_second=float(allocated.sum()) / seconds if len(allocated) and seconds else None,

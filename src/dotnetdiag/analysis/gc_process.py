@@ -153,8 +153,10 @@ class ProcessCollections:
         self.overall = overall
 
     def _allocated(self, events: GcEvents, pid: int) -> None:
-        """What came to gen0, large and pinned objects since the collection before. Sizes do not tell it of the first, whose predecessor is not known,
-        nor of one in the background and the one behind it: there it is what allocation ticks tell, where there are any.
+        """What came to gen0, large and pinned objects since the collection before; of the first of a process all that is there. Of the first of a
+        recording that began later nothing tells it: ticks tell what came since it began. Nor do sizes tell it of one in the background and those
+        behind it up to the first that begins when it has ended, for it frees large objects meanwhile: there it is what allocation ticks tell, where
+        there are any.
         """
         has_ticks = any(own == pid for own, _ in events.ticked)
         places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
@@ -164,14 +166,17 @@ class ProcessCollections:
         own = np.flatnonzero(~self.is_background)
         grown[own[1:]] = np.maximum(before[own[1:]] - after[own[:-1]], 0)
         self.allocated = np.where(self.has_generations, grown.sum(axis=1), np.nan)
-        untold = self.is_background.copy()
-        untold[1:] |= self.is_background[:-1]
-        untold[:1] = True
         if has_ticks:
+            untold = self.is_background.copy()
+            rows = np.flatnonzero(self.is_background)
+            behind = np.searchsorted(self.starts.ms, self.stop_ms[rows], "left")
+            for row, last in zip(rows.tolist(), behind.tolist(), strict=True):
+                untold[row : last + 1] = True
             ticked = np.array([events.ticked.get((pid, place), 0) for place in range(self.count)], np.float64)
             self.allocated = np.where(untold, ticked, self.allocated)
-        else:
-            self.allocated[:1] = np.nan
+        # of the first its sizes tell all, else ticks where the recording is of the program's start
+        told = np.where(self.has_generations[:1], before[:1].sum(axis=1), ticked[:1] if has_ticks else np.nan)
+        self.allocated[:1] = np.where(self.starts["Count"][:1] == 1, told, np.nan)
 
     def _committed(self, events: GcEvents, pid: int) -> None:
         """What was committed at the end of each, as the last that was told until then."""

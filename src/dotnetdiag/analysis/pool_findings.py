@@ -1,20 +1,29 @@
-"""What stands out of a thread pool: work that waited in its queue, threads that were blocked."""
+"""What stands out of a thread pool: work that waited in its queue, threads that were blocked, and where they are meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from dotnetdiag.analysis.finding import SOME, Finding, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
+from dotnetdiag.analysis.rows import THREAD_POOL
+from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.stacked import own_frames
 from dotnetdiag.analysis.thread_pool import ThreadPoolReport
 
 STARVED_MS = 100.0
+MOST_OF_POOL = 0.5
+"""Of what the threads of a pool were seen at: from there on one method is named."""
 BLOCKED_TIMES = 4
 """So often a pool has taken threads because its own waited for tasks: once or twice is a start."""
 
 
-def of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
-    """That work waited in the queue of the thread pool, or that it took more threads because nothing went on, or its own were blocked."""
+def of_pool(made: ThreadPoolReport, seconds: float, seen: Sequence[StackProfile] = ()) -> Iterator[Finding]:
+    """That work waited in the queue of the thread pool, or that it took more threads because nothing went on, or its own were blocked. ``seen``:
+    samples or waits, of which the first that has some of the pool's threads tells where these are.
+    """
     totals = made.totals
     starving, blocked = totals.reasons.get("Starvation", 0), _added_for_blocked(made)
     if totals.starved_ms < STARVED_MS and not starving and blocked < BLOCKED_TIMES:
@@ -24,7 +33,7 @@ def of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
         queue = totals.queue_ms
         text += (
             f": for {totals.starved_ms:,.0f} ms some work had waited for more than 100 ms, in the median {queue['median']:,.0f} ms, "
-            f"{queue['most']:,.0f} ms at most"
+            f"{max(queue['most'], *made.starvation.values('longest_ms')):,.0f} ms at most"
         )
         first = made.by_method[0]
         if is_named(first["method"]):
@@ -35,7 +44,23 @@ def of_pool(made: ThreadPoolReport, seconds: float) -> Iterator[Finding]:
         text += f"; it took more threads {times(blocked)} because its threads waited for tasks (Task.Wait, Task.Result)"
     if totals.max_threads:
         text += f" (at most {totals.max_threads:,} threads)"
+    text += next(filter(None, map(_where, seen)), "")
     yield Finding(severity=max(share_of(totals.starved_ms, seconds), SOME), question="threadpool", text=text)
+
+
+def _where(profile: StackProfile) -> str:
+    """The method that most threads of the pool are in, as a part of a sentence; nothing where there is none such."""
+    of_pool = np.array([one.name == THREAD_POOL for one in profile.threads], np.bool_)
+    if not of_pool.any():
+        return ""
+    profile = profile.take(of_pool[profile.thread], "is of the pool")
+    frames, which = np.unique(own_frames(profile), return_inverse=True)
+    weights = np.bincount(which, profile.weight, len(frames))
+    most = int(weights.argmax()) if len(frames) else 0
+    if not weights.sum() or frames[most] < 0 or weights[most] < MOST_OF_POOL * weights.sum():
+        return ""
+    name, share = profile.frames.name(int(frames[most])), 100 * weights[most] / weights.sum()
+    return f"; for {share:.0f} % of their time its threads are in {short(name)}" if is_named(name) else ""
 
 
 def _added_for_blocked(made: ThreadPoolReport) -> int:

@@ -18,7 +18,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionsFold
-from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
+from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having
@@ -142,7 +142,8 @@ class StartupFold:
                 np.array([one.process_id == pid for one in cpu.threads], np.bool_)[cpu.thread], "is of the process"
             )
         begin_ms = marks[0] if others else 0.0  # one that others came before began later than the recording
-        recorded_s = in_seconds(self._seconds)
+        recorded = recorded_in(self._seconds)
+        recorded_s = None if recorded is None else recorded.end_s
         self._end_ms = begin_ms + 1000.0 * self._first_s
         if recorded_s is not None:
             self._end_ms = min(self._end_ms, 1000.0 * recorded_s)

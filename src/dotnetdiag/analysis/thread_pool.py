@@ -15,19 +15,20 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, number, whole
-from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
+from dotnetdiag.analysis.distinct import combined
+from dotnetdiag.analysis.fold import Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.report import Report
-from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
+from dotnetdiag.analysis.running_groups import KeyedGroups
 from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import distinct, is_among, ranked
+from dotnetdiag.trace.distinct import distinct, ranked
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -45,6 +46,7 @@ WORKERS = (50, 51, IDLE)
 ADJUSTED = 55
 STARVATION = "Starvation"
 LATE_MS = 100.0
+TAKEN_BACK_MS = 50.0
 NO_EVENTS = (
     "no thread pool: it did nothing, or the recording lacks its events (record with --clrevents threading, and with "
     "--providers System.Diagnostics.Eventing.FrameworkEventSource:0x2:5 for how long work waited)"
@@ -73,7 +75,8 @@ class ThreadPoolTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadPoolReport(Report):
-    """``work``: a row for each piece that was queued; ``by_method``: who queued it; ``starvation``: the times in which some waited too long;
+    """``work``: a row for each piece that was queued; ``by_method``: who queued it, ``waiting`` of which nobody has begun when the recording ends
+    (until then they count); ``starvation``: the times in which some waited too long;
     ``adjustments``: each change of the number of threads; ``threads``: how many were active, when that changed. ``profile``: the stacks of
     who queued, by how long it waited, in ms, which ``stacks`` makes when somebody asks. ``notes``: what the recording lacks.
     """
@@ -144,14 +147,15 @@ class ThreadPoolFold:
     def result(self) -> ThreadPoolReport:
         """The answer, of what came until now; more may come, and another be asked for."""
         work, tasks = (one.result("Queued work") for one in (self._work, self._tasks))
-        made = work if len(work) else tasks
+        made = tasks if _tells_more(tasks, work) else work
         workers, adjusted = self._workers.all(), self._adjusted.all()
         notes = []
         if not len(made):
             notes.append(NO_QUEUE if len(workers) or len(adjusted) else NO_EVENTS)
         elif made is tasks:
             notes.append(ONLY_TASKS)
-        queue = _Queue(made, workers, in_seconds(self._seconds))
+        recorded = recorded_in(self._seconds)
+        queue = _Queue(made, _found_nothing(workers, adjusted), None if recorded is None else recorded.end_s)
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
             return answer_table(title, content, notes, made.losses)
@@ -190,20 +194,49 @@ class ThreadPoolFold:
         )
 
 
+def _found_nothing(workers: Kept, adjusted: Kept) -> dict[int, float]:
+    """By process when a worker had nothing to do for the last time; -inf: none ever had. One that goes right behind a change to fewer threads, which
+    the pool makes when those that were blocked go on, leaves work behind.
+    """
+    made: dict[int, float] = dict.fromkeys(distinct(workers.pid.astype(np.int64)).tolist(), -np.inf)
+    for pid in made:
+        own = np.flatnonzero(adjusted.pid == pid)
+        own = own[np.argsort(adjusted.ms[own], kind="stable")]
+        fewer = adjusted.ms[own[1:]][np.diff(adjusted["NewWorkerThreadCount"][own].astype(np.int64)) < 0]
+        idle = workers.ms[(workers.pid == pid) & (workers["is_idle"] > 0)]
+        before = np.append(fewer, -np.inf)[np.searchsorted(fewer, idle, "right") - 1]
+        proves = idle - before > TAKEN_BACK_MS
+        made[pid] = float(idle[proves].max(initial=-np.inf))
+    return made
+
+
+def _tells_more(tasks: Lasting, work: Lasting) -> bool:
+    """Whether of more tasks than of queued work the begin is told. Tasks are a part of that work; but the id of work is an address on 3.1, and no
+    longer the same when a collection has moved what is there.
+    """
+    begun = [sum(int((~np.isnan(rows["duration_ms"])).sum()) for _, rows in one.slices()) for one in (tasks, work)]
+    return begun[0] > begun[1] or not len(work)
+
+
 _OF_WORK = ("queued_ms", "queue_ms", "pid", "tid", "worker_tid", "method")
 
 
 class _Queue:
     """Work that was queued, looked at slice by slice. What nobody has begun waits until the end of a recording that has lost nothing, if it waits:
-    who waits for a task (``Task.Wait``) may run it where it stands, and then no begin is told. It does not where work that was queued later has
-    begun, nor where a worker found nothing to do since; and where no worker is told of nobody knows.
+    who waits for a task (``Task.Wait``) may run it where it stands, and then no begin is told. It does not where work that the same method queued
+    later has begun (timers and sockets overtake others), nor where a worker found nothing to do since; and where no worker is told of nobody knows.
     """
 
-    def __init__(self, made: Lasting, workers: Kept, seconds: float | None) -> None:
+    def __init__(self, made: Lasting, found_nothing: Mapping[int, float], end_s: float | None) -> None:
         self._made = made
-        self.waited, self.starved, self._by_method = Spread(), Starvation(), KeyedGroups(2)
+        self.waited, self.starved, self._by_method, self._waiting = (
+            Spread(),
+            Starvation(),
+            KeyedGroups(2),
+            KeyedGroups(2),
+        )
         left = [np.zeros(0, _LEFT)]
-        latest = RunningGroups()  # when work was queued that has begun, by process
+        latest = KeyedGroups(2)  # when work was queued that has begun, by process and method
         for first, rows in made.slices():
             pid, waited_ms = made.pid[rows["kind"]], rows["duration_ms"]
             known = ~np.isnan(waited_ms)
@@ -212,36 +245,45 @@ class _Queue:
             numbers = first + np.arange(len(rows))
             self._by_method.add([pid, method], numbers, waited_ms)
             self.starved.add(pid, rows["ms"], waited_ms)
-            latest.add(pid[known], numbers[known], rows["ms"][known])
+            latest.add([pid[known], method[known]], numbers[known], rows["ms"][known])
             some = np.empty(int((~known).sum()), _LEFT)
-            some["pid"], some["ms"] = pid[~known], rows["ms"][~known]
+            some["pid"], some["method"], some["ms"] = pid[~known], method[~known], rows["ms"][~known]
             left.append(some)
-        if seconds is not None and made.losses.lost == 0:
-            self._add_left(np.concatenate(left), latest, workers, 1000.0 * seconds)
+        if end_s is not None and made.losses.lost == 0:
+            self._add_left(np.concatenate(left), latest, found_nothing, 1000.0 * end_s)
 
-    def _add_left(self, left: Array, latest: RunningGroups, workers: Kept, end_ms: float) -> None:
-        pids = distinct(workers.pid.astype(np.int64))
-        left = left[is_among(left["pid"], pids)]
-        if not len(left):
-            return
-        since = np.full(len(pids), -np.inf)
-        idle = workers["is_idle"] > 0
-        np.maximum.at(since, np.searchsorted(pids, workers.pid[idle]), workers.ms[idle])
-        begun, queued_ms = latest.keys(), latest.most
-        known = is_among(begun, pids)
-        np.maximum.at(since, np.searchsorted(pids, begun[known]), queued_ms[known])
-        left = left[left["ms"] > since[np.searchsorted(pids, left["pid"])]]
+    def _add_left(self, left: Array, latest: KeyedGroups, found_nothing: Mapping[int, float], end_ms: float) -> None:
+        pids, at = ranked(left["pid"])
+        left = (
+            left[left["ms"] > np.array([found_nothing.get(pid, np.inf) for pid in pids.tolist()])[at]]
+            if len(left)
+            else left
+        )
+        first, which = combined([left["pid"], left["method"]], len(left))
+        (begun, by), found, _ = latest.told()
+        overtaken = dict(zip(zip(begun.tolist(), by.tolist(), strict=True), found.most.tolist(), strict=True))
+        since = np.array([overtaken.get((pid, method), -np.inf) for pid, method, _ in left[first].tolist()])
+        left = left[left["ms"] > since[which]] if len(left) else left
         self.starved.add(left["pid"], left["ms"], end_ms - left["ms"])
+        self._waiting.add([left["pid"], left["method"]], np.arange(len(left)), end_ms - left["ms"])
 
     def by_method(self) -> dict[str, Column]:
-        """Who queued it."""
-        (pid, method), found, order = self._by_method.told()
+        """Who queued it; what waits still when the recording ends has waited until then."""
+        (pid, method), found, _ = self._by_method.told()
+        (begun, by), left, _ = self._waiting.told()
+        keys = zip(begun.tolist(), by.tolist(), strict=True)
+        waiting = dict(zip(keys, zip(left.count.tolist(), left.total, left.most, strict=True), strict=True))
+        more = [waiting.get(key, (0, 0.0, np.nan)) for key in zip(pid.tolist(), method.tolist(), strict=True)]
+        still, total, most = np.array(more, np.float64).reshape(-1, 3).T
+        total, most = found.total + total, np.fmax(found.most, most)
+        order = np.lexsort((found.first, -found.count, -total))
         return {
             "pid": whole(pid[order]),
             "method": self._made.stacks.named(method[order]),
             "count": whole(found.count[order]),
-            "total_ms": number(found.total[order]),
-            "max_ms": number(found.most[order]),
+            "waiting": whole(still[order]),
+            "total_ms": number(total[order]),
+            "max_ms": number(most[order]),
         }
 
     def columns(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
@@ -262,7 +304,7 @@ class _Queue:
         return whole((made.pid if name == "pid" else made.tid)[values("kind")])
 
 
-_LEFT = np.dtype([("pid", "i8"), ("ms", "f8")])
+_LEFT = np.dtype([("pid", "i8"), ("method", "i8"), ("ms", "f8")])
 _INTERVAL = np.dtype([("pid", "i8"), ("begin", "f8"), ("end", "f8"), ("late", "i8"), ("longest", "f8")])
 
 

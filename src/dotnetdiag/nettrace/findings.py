@@ -57,6 +57,13 @@ class Findings:
         return self._found().threads.infos
 
     @property
+    def begins_late(self) -> bool:
+        """Whether more was recorded before: the file is a part, of a ring, of a recording in several files, or one that was cut out. Ours say so
+        by a sequence point before their start and ahead of their events.
+        """
+        return self._found().begins_late
+
+    @property
     def lost(self) -> LossAccount:
         """Lost events."""
         return self._found().lost

@@ -33,14 +33,17 @@ _WORD = np.uint64(0xFFFFFFFF)
 Id = TypeVar("Id", np.uint32, np.uint64)
 
 
-def rewrite(contents: Contents, writer: Writer, *, keep: npt.NDArray[np.bool_] | None = None) -> None:
-    """Write the events of ``contents`` (those where ``keep`` is true) and close the writer.
+def rewrite(
+    contents: Contents, writer: Writer, *, keep: npt.NDArray[np.bool_] | None = None, is_part: bool = False
+) -> None:
+    """Write the events of ``contents`` (those where ``keep`` is true) and close the writer. ``is_part``: it is cut out of a longer time, which is
+    told (``Findings.begins_late``).
 
     UsageError where the writer's version has no way to say something: nothing is left out silently. Blocks of unknown
     kinds are kept when source and target have the same container, all of the trace is taken, and they stood between
     the same sequence points.
     """
-    _Rewrite(contents, writer, keep).run()
+    _Rewrite(contents, writer, keep).run(is_part=is_part)
 
 
 class _Rewrite:
@@ -72,8 +75,10 @@ class _Rewrite:
         self.latest: int | None = None
         """The time of the latest event so far."""
 
-    def run(self) -> None:
+    def run(self, *, is_part: bool) -> None:
         contents, writer = self.contents, self.writer
+        if is_part and contents.info is not None and not contents.begins_late:
+            writer.write_sequence_point(contents.info.sync_ticks - 1, {})
         self._add_metadata()
         strangers = self._unknown_blocks()
         points, removals = contents.sequence_points, _by_segment(contents.removals)

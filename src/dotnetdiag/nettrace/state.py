@@ -81,6 +81,8 @@ class TraceState:
         """False for a pass over events whose activity ids nobody asks for: see ``Scan.iter_batches``."""
         self.lost = LossAccount()
         self.segment = 0
+        self.begins_late = False
+        """See ``Findings.begins_late``."""
         self.sequence_points: list[tuple[int, bool, Rows[tuple[int, int]]]] = []
         self.removals = Rows[tuple[int, int, int]]("QQI")
         self._stack_ids = IdMap()
@@ -177,6 +179,7 @@ class TraceState:
         finally:
             segment, forget = self.segment, bool(flags & RESET_THREADS)
             before_start = self.info is not None and time < self.info.sync_ticks
+            self.begins_late |= before_start and segment == 0
             self._account(
                 partial(self.lost.add_sequence_point, segment, time, rows, forget=forget, before_start=before_start)
             )

@@ -186,9 +186,10 @@ def contention(source: PathText | Trace) -> WaitReport:
     """
     from dotnetdiag.analysis.stuck import with_stuck
     from dotnetdiag.analysis.waits import contention as ask
+    from dotnetdiag.trace.recorded import recorded_of
 
     with opened(source) as trace:
-        return with_stuck(ask(trace), trace.duration.total_seconds())
+        return with_stuck(ask(trace), recorded_of(trace).end_s)
 
 
 def waits(source: PathText | Trace) -> WaitReport:

@@ -74,10 +74,16 @@ def _columns(counts: Mapping[str, int]) -> tuple[list[str], list[int]]:
 
 
 def write_nettrace(
-    trace: Trace, file: IO[bytes], version: int | None = None, keep: npt.NDArray[np.bool_] | None = None
+    trace: Trace,
+    file: IO[bytes],
+    version: int | None = None,
+    keep: npt.NDArray[np.bool_] | None = None,
+    *,
+    is_part: bool = False,
 ) -> tuple[int, tuple[str, ...]]:
     """The events that ``keep`` marks (None: all), in nettrace ``version``: 4, 5, 6; None: that of the trace, at least 5. Those of types
-    that a damaged file does not define are left out. How many were written, and notes of what could not be as it was.
+    that a damaged file does not define are left out. ``is_part``: they are of a part of the time. How many were written, and notes of what could
+    not be as it was.
     """
     info = trace.raw.info
     if info is None:
@@ -95,7 +101,7 @@ def write_nettrace(
         contents, order = in_time_order(contents)
         keep = keep[order]
     with _of_damaged([trace]):
-        rewrite(contents, Writer.like(file, info, version=version), keep=keep)
+        rewrite(contents, Writer.like(file, info, version=version), keep=keep, is_part=is_part)
     return count, notes
 
 
@@ -137,7 +143,7 @@ def trim(
     """
     trace = open_trace(source)
     trace.raw.require_within(trace.raw.ticks_between(start_s, end_s))
-    return _part(trace, output, part_of(trace, time=(start_s, end_s), naming=not strict), force)
+    return _part(trace, output, part_of(trace, time=(start_s, end_s), naming=not strict), force, is_part=True)
 
 
 def filter_events(
@@ -158,9 +164,9 @@ def filter_events(
     return _part(trace, output, part_of(trace, metadata_ids=wanted, naming=not strict), force)
 
 
-def _part(trace: Trace, output: Path, keep: npt.NDArray[np.bool_], force: bool) -> Rewritten:
+def _part(trace: Trace, output: Path, keep: npt.NDArray[np.bool_], force: bool, *, is_part: bool = False) -> Rewritten:
     with replacing(output, force=force) as file:
-        events, notes = write_nettrace(trace, file, keep=keep)
+        events, notes = write_nettrace(trace, file, keep=keep, is_part=is_part)
         size = file.tell()
     return Rewritten(path=output, size_bytes=size, events=events, damage=_findings([trace]), notes=notes)
 

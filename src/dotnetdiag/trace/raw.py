@@ -315,12 +315,14 @@ class RawTrace:
 
         from dotnetdiag.trace.summary import summarize
 
-        totals = self._all_totals()
+        totals = self.totals
         ticks = sorted({tick for row in totals.by_type.values() for tick in (row.first, row.last)})
         elapsed = self.meaning.info.elapsed_ns(np.array(ticks, np.int64)).tolist()
         return summarize(totals, self.types, dict(zip(ticks, elapsed, strict=True)))
 
-    def _all_totals(self) -> Totals:
+    @property
+    def totals(self) -> Totals:
+        """By type and thread, in one pass."""
         from dotnetdiag.trace.process import process_events
 
         known = self.source.has_totals or self.source.in_file_order  # NetPerf defines types among the events
@@ -344,7 +346,7 @@ class RawTrace:
         rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
         own = None if self.info is None else self.info.process_id
         found: dict[tuple[int, int | None], Thread] = {}
-        for index, events in self._all_totals().by_thread.items():
+        for index, events in self.totals.by_thread.items():
             row = rows.get(index)
             tid = index if row is None else row.os_thread_id or 0
             pid = own if row is None or row.process_id is None else row.process_id
@@ -390,7 +392,7 @@ class RawTrace:
 
         from dotnetdiag.trace.header import nothing_after
 
-        last = max((row.last for row in self._all_totals().by_type.values()), default=ticks[0])
+        last = max((row.last for row in self.totals.by_type.values()), default=ticks[0])
         if ticks[0] > last:
             start_ns, end_ns = self.meaning.info.elapsed_ns(np.array([ticks[0], last])).tolist()
             raise nothing_after(start_ns, f"{self.name or 'the trace'} ends", end_ns)
