@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.analysis.test_thread_pool import adjusted
-from tests.analysis.traces import external, managed, traced
+from tests.analysis.traces import external, managed, traced, worker_start
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis.advice import NOTHING, AdviceReport, advice, of_cpu, of_jit
@@ -148,3 +148,17 @@ def test_a_pool_is_blocked_when_it_takes_more_threads_for_those_that_wait() -> N
     assert findings(2, 3, 4, 5) == findings(9, 8, 7, 6, 5, 4, 3) == []
     (text,) = findings(2, 3, 4, 5, 6)
     assert text.startswith("threads of the pool are blocked; it took more threads 4 times because")
+
+
+def test_a_pool_that_starves_says_where_its_threads_are() -> None:
+    stack = ("System.Threading.Monitor.Wait", "App.Handle")
+    events = [worker_start(0, thread) for thread in (1, 2)]
+    events += [external(ms, thread, *stack) for ms in range(1, 300) for thread in (1, 2)]
+    events += [external(ms, 3, "Main") for ms in range(1, 300)]
+    corelib = {"System.Threading.Monitor": "/x/System.Private.CoreLib.dll"}
+    trace = traced(*events, modules=corelib)
+    made = threadpool(traced(*(adjusted(10 * place, count, 8) for place, count in enumerate((2, 3, 4, 5, 6)))))
+    (found,) = of_pool(made, 1.0, [cpu(trace)])
+    assert found.text.endswith("; for 100 % of their time its threads are in App.Handle")
+    (other,) = of_pool(made, 1.0, [cpu(traced(*events[2:]))])
+    assert "its threads are" not in other.text

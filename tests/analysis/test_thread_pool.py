@@ -179,3 +179,36 @@ def test_work_that_is_left_is_looked_at_process_by_process() -> None:
 
 def worker_of(ms: float, thread: int) -> Seen:
     return replace(worker(ms, 1), thread=thread)
+
+
+TIMER = "System.Threading.TimerQueue.TimerThread"
+
+
+def test_what_others_overtake_waits_on() -> None:
+    """Work of timers is begun before what has been in the queue for longer."""
+    events = [worker(1, 2), queued(10, 1, 5, "App.Run"), queued(400, 2, 6, TIMER), begun(500, 3, 6)]
+    (made,) = fold(traced(*events), ThreadPoolFold(seconds=1.0))
+    assert (made.totals.unfinished, made.totals.starved_ms) == (1, 990.0 - LATE_MS)
+    rows = [(row["method"], row["count"], row["waiting"], row["total_ms"]) for row in made.by_method.to_pylist()]
+    assert rows == [("app!App.Run()", 1, 1, 990.0), (f"app!{TIMER}()", 1, 0, 100.0)]
+
+
+@pytest.mark.parametrize(("taken_back_ms", "waits"), [(490.0, True), (100.0, False), (None, False)])
+def test_a_worker_that_the_pool_takes_back_leaves_work_behind(taken_back_ms: float | None, waits: bool) -> None:
+    changes = [] if taken_back_ms is None else [adjusted(taken_back_ms - 50, 9, 8), adjusted(taken_back_ms, 8, 8)]
+    events = [worker(1, 2), queued(10, 1, 5), *changes, worker(500, 1, number=57)]
+    (made,) = fold(traced(*sorted(events, key=lambda one: one.ms)), ThreadPoolFold(seconds=1.0))
+    assert made.totals.starved_ms == (990.0 - LATE_MS if waits else 0.0)
+
+
+def test_where_ids_of_work_change_tasks_tell() -> None:
+    """On 3.1 they are addresses, which a collection changes."""
+
+    def task(ms: float, number: int, task_id: int) -> Seen:
+        name = "TaskScheduled" if number == SCHEDULED else "TaskStarted"
+        return said(ms, 1, provider=TPL, number=number, name=name, TaskID=task_id)
+
+    events = [queued(1, 1, 0x10), queued(2, 1, 0x20), begun(300, 2, 0x99)]
+    tasks = [task(1.5, SCHEDULED, 1), task(2.5, SCHEDULED, 2), task(301, EXECUTED, 1), task(302, EXECUTED, 2)]
+    made = threadpool(traced(*sorted([*events, *tasks], key=lambda one: one.ms)))
+    assert (made.totals.count, made.totals.unfinished, made.notes) == (2, 0, (ONLY_TASKS,))
