@@ -116,7 +116,7 @@ def exceptions(source: PathText | Trace) -> ExceptionReport:
     (``second count``) are tables, the most frequent first; ``.thrown`` has a row for each; ``.profile`` the stacks, which end in the type;
     ``.totals`` are of all, ``.notes`` what the recording lacks. One that is thrown again counts again up to .NET 8; later ones do not tell.
 
-    Columns of ``thrown``: ``start_ms``, ``pid``, ``tid``, ``type``, ``message``, ``method`` (the first of the program in the stack, else the leaf),
+    Columns of ``thrown``: ``start_ms``, ``pid``, ``tid``, ``type``, ``message``, ``method`` (the first of the program in the stack, else .NET's),
     ``caught_by``, ``catch_ms`` (from the throw to the catch), ``handled_ms`` (in the catch), ``finallys``, ``finally_ms`` and ``filters`` (those that
     ran before the next throw of the thread), ``again`` (thrown again), ``nested`` (while another was handled). None where nobody is known to have
     caught it; NativeAOT tells of no catches.
@@ -179,7 +179,7 @@ def contention(source: PathText | Trace) -> WaitReport:
     lacks.
 
     Columns: ``start_ms``, ``duration_ms`` (as the runtime measures it; None where the end was not recorded), ``pid``, ``tid``, ``thread`` (its
-    name), ``method`` (the first of the program in the stack, else the leaf), ``lock``, ``owner_tid`` and ``owner`` (who had it when the wait
+    name), ``method`` (the first of the program in the stack, else .NET's), ``lock``, ``owner_tid`` and ``owner`` (who had it when the wait
     began; of NativeAOT the runtime's own number), ``object``. What the recording does not tell is None.
 
     It needs the keyword contention (``--clrevents contention``). Raises InputError and FormatError for a path, as ``open``.
