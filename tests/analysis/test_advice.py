@@ -84,6 +84,24 @@ def test_a_method_is_hot_by_its_share_of_what_ran_and_of_the_time(seconds: float
     assert [one.text.startswith("Work.Spin took") for one in found] == [True] * is_told
 
 
+@pytest.mark.parametrize(
+    ("stack", "text"),
+    [
+        (("System.DateTime.get_UtcNow", "Work.Run", "Main"), "Work.Run and what it calls took 100 % of the time on processors, 200 of 200 ms"),
+        (("System.DateTime.get_UtcNow",), "System.DateTime.get_UtcNow and what it calls took 60 % of the time on processors, 120 of 200 ms"),
+        ((), None),
+    ],
+)  # fmt: skip
+def test_where_a_thread_stood_still_for_the_sampler_is_not_what_took_the_time(
+    stack: tuple[str, ...], text: str | None
+) -> None:
+    polls = ("System.Threading.Thread.<PollGC>g__PollGCWorker|67_0", "System.Threading.Thread.PollGC", *stack)
+    events = [managed(ms, 1, *(polls if ms % 5 < 3 else ("Work.Step", "Work.Run", "Main"))) for ms in range(201)]
+    modules = dict.fromkeys(("System.Threading.Thread", "System.DateTime"), "/x/System.Private.CoreLib.dll")
+    found = [one.text for one in of_cpu(cpu(traced(*events, modules=modules)), 0.2)]
+    assert found == ([] if text is None else [text])
+
+
 def routed(*routes: tuple[str, str, int, int, float, float | None, str | None]) -> RequestReport:
     """(kind, route, count, failed, ms, ms in the queue, why)"""
     none = requests(traced(managed(0, 1)))

@@ -250,6 +250,16 @@ def _is_plumbing(frame: Frame) -> bool:
     return frame.type_name == _DYNAMIC or _is_of_core(frame, _PLUMBING)
 
 
+def is_poll(frame: Frame) -> bool:
+    """Whether a thread stands still there for the collector, or for who samples it, and goes on."""
+    return frame.type_name == "System.Threading.Thread" and "PollGC" in frame.method and frame.module in _CORE
+
+
+def hide_polls(profile: P) -> P:
+    """The places where threads stand still for the sampler are left out: time is of what ran before."""
+    return _without(profile, _frame_mask(profile, is_poll))
+
+
 def is_of_framework(module: str) -> bool:
     """Whether a module by that name comes with .NET or the system."""
     return re.fullmatch(_FRAMEWORK, module) is not None
