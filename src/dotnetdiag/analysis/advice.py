@@ -206,7 +206,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from _of_contention(answers.contention, answers.seconds)
     yield from of_pool(answers.threadpool, answers.seconds)
     yield from of_requests(answers.requests, answers.seconds)
-    yield from _of_exceptions(answers.exceptions, answers.seconds)
+    yield from of_exceptions(answers.exceptions, answers.seconds)
     yield from of_jit(answers.jit, answers.seconds)
     yield from _of_logs(answers.logs)
     yield from of_cpu(answers.cpu, answers.seconds)
@@ -257,11 +257,14 @@ def _of_contention(made: WaitReport, seconds: float) -> Iterator[Finding]:
     yield Finding(severity=share, question="contention", text=text)
 
 
-def _of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
+def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
+    """That many were thrown."""
     if made.count < max(MANY, MANY_A_SECOND * seconds):
         return
     first = made.by_type[0]
-    text = f"{made.count:,} exceptions were thrown, {made.count / max(seconds, 1e-3):,.0f} a second; {first['count']:,} are {first['type']}"
+    again = f", {made.totals.again:,} of them again" if made.totals.again else ""
+    rate = f"{made.count / max(seconds, 1e-3):,.0f} a second"
+    text = f"{made.count:,} exceptions were thrown{again}, {rate}; {first['count']:,} are {first['type']}"
     messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"]]
     if messages and messages[0]["message"]:
         text += f' ("{messages[0]["message"][:LONGEST_TEXT]}")'

@@ -187,8 +187,11 @@ def _is_tracing(frame: Frame) -> bool:
 
 
 _CORE = ("System.Private.CoreLib", "mscorlib")
+_DISPATCH = ("System.Runtime.EH.",)
+"""What looks for who catches: since .NET 9 a part of .NET's core."""
+_RETHROW = ("System.Runtime.ExceptionServices.ExceptionDispatchInfo.Throw",)
 _MACHINERY = (
-    "System.Runtime.EH.",
+    *_DISPATCH,
     "System.Threading.CountdownEvent.",
     "System.Threading.Lock.",
     "System.Threading.LowLevel",
@@ -221,6 +224,13 @@ def _is_machinery(frame: Frame) -> bool:
 
 def _is_of_core(frame: Frame, begins: tuple[str, ...]) -> bool:
     return frame.module in _CORE and f"{frame.type_name}.{frame.method}".startswith(begins)
+
+
+def are_rethrown(profile: Profile) -> Array:
+    """Of each sample whether its stack begins where .NET throws an exception that somebody has kept, as each await of a task that failed does."""
+    part = _without(profile, _frame_mask(profile, lambda frame: _is_of_core(frame, _DISPATCH)))
+    mask = _frame_mask(part, lambda frame: _is_of_core(frame, _RETHROW))
+    return np.append(mask, False)[part.tree.frame[part.node]]
 
 
 _PLUMBING = (

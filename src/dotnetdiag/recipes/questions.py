@@ -114,7 +114,8 @@ def exceptions(source: PathText | Trace) -> ExceptionReport:
     """The exceptions that were thrown in a recording, caught or not: ``.by_type`` (``type count messages threads first_ms last_ms caught catch_ms
     max_catch_ms``), ``.by_message`` (``type message count catch_ms``), ``.by_method`` (who threw), ``.by_catch`` (who caught) and ``.by_second``
     (``second count``) are tables, the most frequent first; ``.thrown`` has a row for each; ``.profile`` the stacks, which end in the type;
-    ``.totals`` are of all, ``.notes`` what the recording lacks. One that is thrown again counts again up to .NET 8; later ones do not tell.
+    ``.totals`` are of all, ``.notes`` what the recording lacks. One that is thrown again counts again: by an await, which stacks tell, and
+    up to .NET 8 by ``throw;``.
 
     Columns of ``thrown``: ``start_ms``, ``pid``, ``tid``, ``type``, ``message``, ``method`` (the first of the program in the stack, else .NET's),
     ``caught_by``, ``catch_ms`` (from the throw to the catch), ``handled_ms`` (in the catch), ``finallys``, ``finally_ms`` and ``filters`` (those that
