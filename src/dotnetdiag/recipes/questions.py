@@ -310,7 +310,7 @@ def startup(source: PathText | Trace, first: float | str | None = None) -> Start
     ``program`` and ``main_ms`` (when its first method was compiled), ``.notes`` what the recording lacks.
 
     Columns of ``phases``: ``phase``, ``start_ms``, ``duration_ms``, ``assemblies``, ``bind_ms``, ``methods``, ``compile_ms``, ``collections``,
-    ``pause_ms``, ``exceptions``, ``cpu_ms`` (None without samples).
+    ``pause_ms``, ``exceptions``, ``cpu_ms`` (None without samples; the others too where the process has no event of their kind).
 
     Raises UsageError and GrammarError for a time that is none; InputError and FormatError for a path, as ``open``.
     """
