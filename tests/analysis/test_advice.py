@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 from tests.analysis.test_thread_pool import adjusted
-from tests.analysis.traces import external, managed, traced, worker_start
+from tests.analysis.traces import Seen, external, managed, traced, worker_start
 from tests.nettrace.recordings import data_of, recordings
+from tests.trace.made import RUNTIME, z16
 
-from dotnetdiag.analysis.advice import NOTHING, AdviceReport, advice, of_cpu, of_jit
+from dotnetdiag.analysis.advice import NOTHING, AdviceReport, advice, of_cpu, of_exceptions, of_jit
 from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.exceptions import exceptions
 from dotnetdiag.analysis.finding import LEAST
 from dotnetdiag.analysis.jit import jit
 from dotnetdiag.analysis.method_words import is_named, short
@@ -82,6 +84,37 @@ def test_a_method_is_hot_by_its_share_of_what_ran_and_of_the_time(seconds: float
     waiting = [external(ms, 1, "Wait", "Main") for ms in (200 + others, 2100)]
     found = list(of_cpu(cpu(traced(*spinning, *running, *waiting)), seconds))
     assert [one.text.startswith("Work.Spin took") for one in found] == [True] * is_told
+
+
+@pytest.mark.parametrize(
+    ("stack", "text"),
+    [
+        (("System.DateTime.get_UtcNow", "Work.Run", "Main"), "Work.Run and what it calls took 100 % of the time on processors, 200 of 200 ms"),
+        (("System.DateTime.get_UtcNow",), "System.DateTime.get_UtcNow and what it calls took 60 % of the time on processors, 120 of 200 ms"),
+        ((), None),
+    ],
+)  # fmt: skip
+def test_where_a_thread_stood_still_for_the_sampler_is_not_what_took_the_time(
+    stack: tuple[str, ...], text: str | None
+) -> None:
+    polls = ("System.Threading.Thread.<PollGC>g__PollGCWorker|67_0", "System.Threading.Thread.PollGC", *stack)
+    events = [managed(ms, 1, *(polls if ms % 5 < 3 else ("Work.Step", "Work.Run", "Main"))) for ms in range(201)]
+    modules = dict.fromkeys(("System.Threading.Thread", "System.DateTime"), "/x/System.Private.CoreLib.dll")
+    found = [one.text for one in of_cpu(cpu(traced(*events, modules=modules)), 0.2)]
+    assert found == ([] if text is None else [text])
+
+
+def test_of_many_exceptions_those_that_were_thrown_again_are_counted() -> None:
+    edi = "System.Runtime.ExceptionServices.ExceptionDispatchInfo"
+    payload = z16("Lost") + z16("") + bytes(12) + bytes(2) + bytes(2)
+    one = Seen(ms=0, thread=1, stack=("App.Read",), provider=RUNTIME, number=80, payload=payload, version=1)
+    again = replace(one, stack=(f"{edi}.Throw", "App.Ask"))
+    events = [replace(again if ms % 4 else one, ms=ms) for ms in range(40)]
+    (found,) = of_exceptions(exceptions(traced(*events, modules={edi: "/x/System.Private.CoreLib.dll"})), 2.0)
+    assert (
+        found.text
+        == "40 exceptions were thrown, 30 of them again, 20 a second; 40 are Lost; 30 of them thrown by App.Ask"
+    )
 
 
 def routed(*routes: tuple[str, str, int, int, float, float | None, str | None]) -> RequestReport:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis.condemned import condemned
+from dotnetdiag.analysis.gc_collections import gc
+from dotnetdiag.trace.trace import Trace
 
 
 @pytest.mark.parametrize(
@@ -23,3 +26,19 @@ from dotnetdiag.analysis.condemned import condemned
 def test_fields_are_told_in_words(reasons: int, conditions: int, words: str | None) -> None:
     said = condemned(reasons, conditions)
     assert said == words if words is not None else said.startswith("budget of gen3 + time of gen3 + induced")
+
+
+@pytest.mark.parametrize(
+    ("reasons", "conditions", "words"),
+    [(0, 0, "induced"), (0b01_01, 0, "induced"), (0b01_00_00, 0, "budget of gen1"), (0, 1, "induced")],
+)
+def test_of_one_that_was_asked_for_that_is_told_where_nothing_else_is(
+    reasons: int, conditions: int, words: str
+) -> None:
+    assert condemned(reasons, conditions, is_induced=True) == words
+
+
+@pytest.mark.parametrize("name", [one for one in recordings() if one.startswith("gc")])
+def test_all_that_were_asked_for_have_a_reason(name: str) -> None:
+    made = gc(Trace(data_of(name), name=name)).collections.to_pylist()
+    assert all(row["condemned"] for row in made if row["reason"] == "Induced" and row["condemned"] is not None)

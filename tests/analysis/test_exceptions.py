@@ -127,6 +127,24 @@ def test_who_caught_what(events: list[Seen], caught: dict[str, str | None]) -> N
     assert all(row["message"] == "outer" for row in rows if row["filters"] or row["finallys"])
 
 
+EDI = "System.Runtime.ExceptionServices.ExceptionDispatchInfo"
+
+
+@pytest.mark.parametrize("leaves", [(), ("System.Runtime.EH.DispatchEx",)], ids=["8", "9 and later"])
+def test_one_that_an_await_throws_again_is_told_by_its_stack(leaves: tuple[str, ...]) -> None:
+    modules = dict.fromkeys((EDI, "System.Runtime.EH"), "/x/System.Private.CoreLib.dll")
+    first, kept = (*leaves, "App.Read", "App.Main"), (*leaves, f"{EDI}.Throw", "App.Ask", "App.Main")
+    own = (*leaves, "App.Throw", f"{EDI}.Throw", "App.Main")
+    events = [
+        replace(throw("lost"), ms=1.0 + place, stack=stack) for place, stack in enumerate((first, kept, kept, own, ()))
+    ]
+    made = exceptions(traced(*events, modules=modules))
+    assert (made.count, made.by_type.values("count"), made.totals.again) == (5, [5], 2)
+    assert made.thrown.values("again") == [0, 1, 1, 0, 0]
+    assert sorted(made.by_method.values("count")) == [1, 1, 1, 2]
+    assert exceptions(traced(*events)).totals.again == 0  # a type of the program by that name
+
+
 def test_one_that_is_thrown_again_up_to_8_is_caught_twice() -> None:
     made = exceptions(traced(*(replace(one, ms=1.0 + place) for place, one in enumerate(AGAIN_8))))
     assert made.thrown.values("caught_by") == ["Ex!Prog.Inner()", "Ex!Prog.Main()"]

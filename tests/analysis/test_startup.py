@@ -8,7 +8,10 @@ import pytest
 from tests.nettrace.recordings import recording
 
 import dotnetdiag as dd
+from dotnetdiag.analysis import startup as room
 from dotnetdiag.analysis.startup import PHASES
+
+NO_JIT = "no compiled methods: there were none, or the recording lacks their events (record with --clrevents jit --clreventlevel verbose too)"
 
 
 @pytest.mark.parametrize("second", ["events-10.nettrace", "startup-10.nettrace"])
@@ -24,4 +27,32 @@ def test_of_several_processes_the_first_that_started_is_told(second: str, tmp_pa
     assert both.phases.values("phase")[-1] == PHASES[-1]
     assert both.longest.values("name")[:3] == one.longest.values("name")[:3]
     assert "the others in the recording (1) are left out" in both.notes[0]
-    assert one.notes == ()
+    assert one.notes == both.notes[1:] == (NO_JIT,)
+
+
+def test_what_was_not_recorded_is_not_none_that_there_were() -> None:
+    made = dd.startup(recording("startup-10.nettrace"))
+    assert {*made.phases.values("methods"), *made.phases.values("compile_ms")} == {None}
+    assert sum(made.phases.values("collections")) == 10
+    assert 0 in made.phases.values("exceptions")  # of a phase without any, of a recording that has some
+    assert made.notes == (NO_JIT,)
+
+
+@pytest.mark.parametrize(
+    ("has", "note"),
+    [
+        (
+            ("assemblyloader", "jit"),
+            "no collections or exceptions: there were none, or the recording lacks their events (record with --clrevents gc+exception too)",
+        ),
+        (("assemblyloader", "jit", "gc", "exception"), None),
+        (
+            ("gc", "exception"),
+            "no binds or compiled methods: there were none, or the recording lacks their events "
+            "(record with --clrevents assemblyloader+jit --clreventlevel verbose too)",
+        ),
+    ],
+)  # fmt: skip
+def test_keywords_that_would_tell_are_named(has: tuple[str, ...], note: str | None) -> None:
+    lacking = [name for name, (_, keyword) in room.KINDS.items() if keyword not in has]
+    assert (room.no_events(lacking) if lacking else None) == note

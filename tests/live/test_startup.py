@@ -11,7 +11,7 @@ from tests.live.runtimes import command
 from tests.nettrace.recordings import recording
 
 import dotnetdiag as dd
-from dotnetdiag.analysis.startup import NO_START, PHASES
+from dotnetdiag.analysis.startup import NO_START, PHASES, no_events
 
 pytestmark = pytest.mark.live
 
@@ -45,7 +45,8 @@ def test_a_start_has_its_phases(runtime: str, tmp_path: Path, monkeypatch: pytes
     rows = made.phases.to_pylist()
     assert [row["phase"] for row in rows] == list(PHASES)
     assert made.totals.program == "workload"
-    assert (rows[0]["start_ms"], made.notes) == (0.0, ())
+    assert (rows[0]["start_ms"], made.notes) == (0.0, (no_events(["pause", "exceptions"]),))
+    assert {row[name] for row in rows for name in ("collections", "pause_ms", "exceptions")} == {None}
     for row, following in pairwise(rows):
         assert row["start_ms"] + row["duration_ms"] == pytest.approx(following["start_ms"])
     assert rows[-1]["start_ms"] == made.totals.main_ms

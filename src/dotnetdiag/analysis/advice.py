@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field, replace
+from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
@@ -24,10 +25,11 @@ from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, facts_of
 from dotnetdiag.analysis.pool_findings import of_pool
-from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.profile import MethodWeight, State
 from dotnetdiag.analysis.request_findings import of_requests
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.stacked import own_frames
 from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.wait_findings import of_deadlock, of_waits
@@ -218,7 +220,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_waits(answers.waits, seconds)
     yield from of_deadlock(answers.cpu, answers.contention)
     yield from of_requests(answers.requests, seconds)
-    yield from _of_exceptions(answers.exceptions, seconds)
+    yield from of_exceptions(answers.exceptions, seconds)
     yield from of_jit(answers.jit, seconds)
     yield from _of_logs(answers.logs)
     yield from of_cpu(answers.cpu, seconds)
@@ -280,11 +282,14 @@ def _of_contention(made: WaitReport, recorded: Recorded) -> Iterator[Finding]:
     yield Finding(severity=share, question="contention", text=text)
 
 
-def _of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
+def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
+    """That many were thrown."""
     if made.count < max(MANY, MANY_A_SECOND * seconds):
         return
     first = made.by_type[0]
-    text = f"{made.count:,} exceptions were thrown, {made.count / max(seconds, 1e-3):,.0f} a second; {first['count']:,} are {first['type']}"
+    again = f", {made.totals.again:,} of them again" if made.totals.again else ""
+    rate = f"{made.count / max(seconds, 1e-3):,.0f} a second"
+    text = f"{made.count:,} exceptions were thrown{again}, {rate}; {first['count']:,} are {first['type']}"
     messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"]]
     if messages and messages[0]["message"]:
         text += f' ("{messages[0]["message"][:LONGEST_TEXT]}")'
@@ -341,9 +346,25 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
     rows = running.top(1)
     if not rows or rows[0].exclusive_percent < 100 * HOT_SHARE or rows[0].exclusive < BUSY_SHARE * seconds * 1000:
         return
-    first, share = rows[0], rows[0].exclusive_percent
+    first, own_ms, share, text = rows[0], rows[0].exclusive, rows[0].exclusive_percent, ""
+    if filters.is_poll(first.frame):  # where threads stood still for the sampler is not what took the time
+        caller = _before_polls(running)
+        if caller is None:
+            return
+        first, own_ms, share, text = caller, caller.inclusive, caller.inclusive_percent, " and what it calls"
     yield Finding(
         severity=LEAST,
         question="topN",
-        text=f"{short(first.name())} took {share:.0f} % of the time on processors, {first.exclusive:,.0f} of {running.total:,.0f} ms",
+        text=f"{short(first.name())}{text} took {share:.0f} % of the time on processors, {own_ms:,.0f} of {running.total:,.0f} ms",
     )
+
+
+def _before_polls(running: StackProfile) -> MethodWeight | None:
+    """Of the methods of the program (else of .NET) that threads were in when they stood still for the sampler that with the most of that time."""
+    behind = filters.hide_polls(running)
+    polled = running.tree.frame[running.node] != behind.tree.frame[behind.node]
+    frame, weight = own_frames(behind)[polled], running.weight[polled]
+    if not (frame >= 0).any():
+        return None
+    most = int(np.bincount(frame[frame >= 0], weight[frame >= 0]).argmax())
+    return next(row for row in running.top(len(running.frames), inclusive=True) if row.frame_id == most)

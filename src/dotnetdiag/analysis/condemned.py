@@ -1,7 +1,7 @@
 """Why a collection was of its generation: what the collector itself writes down (dotnet/runtime, gcrecord.h), in words.
 
 Of CondemnReasons0 each two bits are a generation, which a reason wanted: the budget of allocations, or the time since the last one. Of
-CondemnReasons1 each bit is a condition.
+CondemnReasons1 each bit is a condition. Of a young generation that was asked for nothing is written down: the collection's own reason tells it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ _CONDITIONS = (
 )  # fmt: skip
 
 
-def condemned(reasons: int, conditions: int) -> str:
-    """The words of both fields, joined by ``+``; empty where nothing was written down."""
+INDUCED = (1, 7, 9, 10, 17)
+"""Reasons of GC/Start of collections that somebody asked for."""
+
+
+def condemned(reasons: int, conditions: int, *, is_induced: bool = False) -> str:
+    """The words of both fields, joined by ``+``; where nothing was written down ``induced`` of a collection that was asked for, else empty."""
     words = [f"{name} of gen{reasons >> 2 * place & 3}" for place, name in _WANTED.items() if reasons >> 2 * place & 3]
     words += [name for bit, name in enumerate(_CONDITIONS) if conditions >> bit & 1]
-    return " + ".join(dict.fromkeys(words))
+    return " + ".join(dict.fromkeys(words)) or (_CONDITIONS[0] if is_induced else "")

@@ -1,6 +1,7 @@
 """Exceptions that were thrown: by type and message, who threw them, who caught them, how long that took, and how many in each second.
 
-Exception/Start comes with each throw, up to .NET 8 also of one that is thrown again. Then the runtime looks for who catches it (filters run
+Exception/Start comes with each throw, also where one that was kept is thrown again, as each await of a task that failed does, which its stack alone
+tells (``ExceptionDispatchInfo.Throw``); up to .NET 8 also of ``throw;``, which a flag tells. Then the runtime looks for who catches it (filters run
 meanwhile), and unwinds the stack (blocks of finally run); ExceptionCatch/Start is the end of that. Which throw a catch is of is told by the thread
 alone: it is the one that came last and is still open (``trace.kernels.follow_exceptions``). One that another took the place of, in a block of
 finally, is never caught, nor is one that leaves a filter, nor one that ends the program, nor any of NativeAOT, which does not tell.
@@ -20,6 +21,7 @@ from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis import exception_ends as ends
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
 from dotnetdiag.analysis.exception_ends import FollowedExceptions
+from dotnetdiag.analysis.filters import are_rethrown
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks, Values, columns_of
@@ -75,8 +77,8 @@ _METHOD = re.compile(r"^.*?\[(?P<module>[^\]]*)\] (?P<type>.*)::(?P<method>.*)$"
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionTotals:
-    """Of all. ``again``: thrown again, ``nested``: thrown while another was handled. ``catch_ms``: from throws to catches; None, as ``caught``, where
-    no catch is told. ``per_second``: of the recording.
+    """Of all. ``again``: so many of ``count`` were thrown again, ``nested``: while another was handled. ``catch_ms``: from throws to catches; None,
+    as ``caught``, where no catch is told. ``per_second``: of the recording.
     """
 
     count: int
@@ -247,7 +249,7 @@ class _Answer:
         seconds: float | None,
     ) -> None:
         self._rows, self._stacks = thrown.given(), stacks
-        self._count = len(self._rows)
+        self._count, self._is_rethrown = len(self._rows), stacks.told(are_rethrown)
         self._thread, _, self._type = thrown.kinds.told()
         self._thread_id = thrown.threads.ids
         self._pid, self._tid = thrown.threads.told()
@@ -263,7 +265,8 @@ class _Answer:
         """The tables."""
         found = _Sums(self._type, self._thread_id[self._thread])
         for first, rows in self._rows.slices():
-            found.add(first, rows, self._stacks.method[self._stacks.of(rows["kind"], rows["time"])])
+            which = self._stacks.of(rows["kind"], rows["time"])
+            found.add(first, rows, self._stacks.method[which], self._again(rows["flags"], which))
         notes = self._notes(found)
         self._tells_catches = NO_CATCHES not in notes
         return ExceptionReport(
@@ -298,6 +301,9 @@ class _Answer:
             notes.append(f"{beyond:,} have messages beyond the limit of {MOST_MESSAGES:,}: they count by type alone")
         return tuple(notes)
 
+    def _again(self, flags: Array, stack: Array) -> Array:
+        return (flags & _AGAIN > 0) | self._is_rethrown[stack]
+
     def _columns(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         """Of the table of all: columns of some rows."""
         return columns_of(self._rows, self._column, names, first, last)
@@ -307,8 +313,10 @@ class _Answer:
             return Scalar(values("ms" if name == "start_ms" else name), None, Kind.F8)
         if name in ("pid", "tid"):
             return whole((self._pid if name == "pid" else self._tid)[self._thread[values("kind")]])
-        if name in ("again", "nested"):
-            return whole(values("flags") & (_AGAIN if name == "again" else _NESTED) > 0)
+        if name == "again":
+            return whole(self._again(values("flags"), self._stacks.of(values("kind"), values("time"))))
+        if name == "nested":
+            return whole(values("flags") & _NESTED > 0)
         if name in ("catch_ms", "handled_ms"):
             return number(values(name))
         if name == "method":
@@ -391,8 +399,8 @@ class _Sums:
         self.first_ms, self.last_ms = np.full(types, np.inf), np.full(types, -np.inf)
         self.longest_of, self.caught_of = np.zeros(types), np.zeros(types, np.int64)
 
-    def add(self, first: int, rows: Array, method: Array) -> None:
-        """The next rows, the first of which has that number; and which ``method`` each is of."""
+    def add(self, first: int, rows: Array, method: Array, again: Array) -> None:
+        """The next rows, the first of which has that number; which ``method`` each is of, and whether it was thrown ``again``."""
         ms, catch_ms, caught_by = rows["ms"], rows["catch_ms"], rows["caught_by"].astype(np.int64)
         kind_, number_ = rows["kind"], first + np.arange(len(rows))
         type_ = self._type[kind_]
@@ -409,5 +417,5 @@ class _Sums:
         np.maximum.at(self.longest_of, type_, catch)
         self.caught_of += np.bincount(type_[is_caught], minlength=len(self.caught_of))
         self.ended.add(catch_ms[is_caught])
-        self.again += int((rows["flags"] & _AGAIN > 0).sum())
+        self.again += int(again.sum())
         self.nested += int((rows["flags"] & _NESTED > 0).sum())

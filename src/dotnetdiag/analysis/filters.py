@@ -186,26 +186,88 @@ def _is_tracing(frame: Frame) -> bool:
     return is_framework(frame) and frame.namespace.startswith("System.Diagnostics.Tracing")
 
 
+_CORE = ("System.Private.CoreLib", "mscorlib")
+_DISPATCH = ("System.Runtime.EH.",)
+"""What looks for who catches: since .NET 9 a part of .NET's core."""
+_RETHROW = ("System.Runtime.ExceptionServices.ExceptionDispatchInfo.Throw",)
+_MACHINERY = (
+    *_DISPATCH,
+    "System.Threading.CountdownEvent.",
+    "System.Threading.Lock.",
+    "System.Threading.LowLevel",
+    "System.Threading.ManualResetEventSlim.",
+    "System.Threading.Monitor.",
+    "System.Threading.SemaphoreSlim.",
+    "System.Threading.SpinWait.",
+    "System.Threading.Tasks.Task.InternalWait",
+    "System.Threading.Tasks.Task.SpinThenBlockingWait",
+    "System.Threading.Tasks.Task.Wait",
+    "System.Threading.Thread.Join",
+    "System.Threading.Thread.Sleep",
+    "System.Threading.WaitHandle.",
+)
+"""What takes a lock, waits, or looks for who catches, of .NET's core: how the names of methods begin."""
+_THROWS = ("Throw", "<Throw")
+"""Methods that throw for others: ``ThrowHelper.ThrowArgumentNullException``, ``ThrowIfNull``, ``ExceptionDispatchInfo.Throw``."""
+
+
+def hide_machinery(profile: P) -> P:
+    """Methods of .NET that take a lock, wait, or throw for others are left out: somebody has called them."""
+    return _without(profile, _frame_mask(profile, _is_machinery))
+
+
+def _is_machinery(frame: Frame) -> bool:
+    if not is_framework(frame):
+        return False
+    return _is_of_core(frame, _MACHINERY) or frame.method.startswith(_THROWS)
+
+
+def _is_of_core(frame: Frame, begins: tuple[str, ...]) -> bool:
+    return frame.module in _CORE and f"{frame.type_name}.{frame.method}".startswith(begins)
+
+
+def are_rethrown(profile: Profile) -> Array:
+    """Of each sample whether its stack begins where .NET throws an exception that somebody has kept, as each await of a task that failed does."""
+    part = _without(profile, _frame_mask(profile, lambda frame: _is_of_core(frame, _DISPATCH)))
+    mask = _frame_mask(part, lambda frame: _is_of_core(frame, _RETHROW))
+    return np.append(mask, False)[part.tree.frame[part.node]]
+
+
 _PLUMBING = (
     "System.Runtime.CompilerServices.",
     "System.Threading.ExecutionContext",
+    "System.Threading.PortableThreadPool+WorkerThread",
     "System.Threading.QueueUserWorkItem",
     "System.Threading.Tasks.",
+    "System.Threading.Thread+StartHelper",
+    "System.Threading.Thread.StartCallback",
+    "System.Threading.ThreadHelper",
     "System.Threading.ThreadPool",
 )
-"""Types of .NET's core that queue work and go on with it when what it awaits is done, by how they begin."""
-_CORE = ("System.Private.CoreLib", "mscorlib")
+"""What queues work, goes on with it when what it awaits is done, and begins threads, likewise."""
+_DYNAMIC = "dynamicClass"
+"""The type of methods that were made while the program ran, such as those that ASP.NET calls an endpoint by."""
 
 
 def hide_plumbing(profile: P) -> P:
-    """Methods of .NET that write events, queue work or go on with tasks are left out: of work in a queue, or an await, somebody has called them."""
-    return _without(
-        profile,
-        _frame_mask(
-            profile,
-            lambda frame: _is_tracing(frame) or (frame.module in _CORE and frame.type_name.startswith(_PLUMBING)),
-        ),
-    )
+    """Methods of .NET that queue work, go on with tasks or begin threads are left out: of work in a queue, or an await, somebody has called them.
+    So are methods that were made while the program ran.
+    """
+    return _without(profile, _frame_mask(profile, _is_plumbing))
+
+
+def _is_plumbing(frame: Frame) -> bool:
+    return frame.type_name == _DYNAMIC or _is_of_core(frame, _PLUMBING)
+
+
+def is_poll(frame: Frame) -> bool:
+    """Whether a thread stands still there for the collector, or for who samples it, and goes on."""
+    return frame.type_name == "System.Threading.Thread" and "PollGC" in frame.method and frame.module in _CORE
+
+
+def hide_polls(profile: P) -> P:
+    """The places where threads stand still for the sampler are left out: time is of what ran before."""
+    return _without(profile, _frame_mask(profile, is_poll))
 
 
 def is_of_framework(module: str) -> bool:

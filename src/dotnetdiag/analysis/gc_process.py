@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.answers import texts
-from dotnetdiag.analysis.condemned import condemned
+from dotnetdiag.analysis.condemned import INDUCED, condemned
 from dotnetdiag.analysis.gc_events import (
     BACKGROUND_PHASES,
     GENERATIONS,
@@ -197,8 +197,12 @@ class ProcessCollections:
         reasons, conditions = (np.maximum(a, 0) | np.maximum(b, 0) for a, b in zip(own, local, strict=True))
         known = (own[0] >= 0) | (local[0] >= 0)
         kinds, which = np.unique(reasons << 32 | conditions, return_inverse=True)  # of 32 bits each
-        words = [condemned(one >> 32, one & 0xFFFFFFFF) for one in kinds.tolist()]
-        return texts(words, np.where(known, which, -1))
+        words = [
+            condemned(one >> 32, one & 0xFFFFFFFF, is_induced=asked)
+            for one in kinds.tolist()
+            for asked in (False, True)
+        ]
+        return texts(words, np.where(known, 2 * which + np.isin(self.starts["Reason"], INDUCED), -1))
 
     def _objects(self, when: str) -> Array:
         """Bytes of objects: without what is free between them."""

@@ -255,6 +255,7 @@ class KindStacks:
         self.frame[row] = own_frames(profile, of_program=of_program)
         self._used, self.method = ranked(self.frame)
         self._names = Text.from_pylist(["" if one < 0 else profile.frames.name(one) for one in self._used.tolist()])
+        self._own, self._row = profile, row
         self._profile = profile if types is None else with_leaves(profile, type_[kind[row]], types)
         self._node = np.empty(len(kind), np.int32)
         self._node[row] = self._profile.node
@@ -274,6 +275,13 @@ class KindStacks:
     def of(self, kind: Array, time: Array) -> Array:
         """Which stack each row has."""
         return np.searchsorted(self._keys, self._key(kind, time)) if len(self._moments) else kind
+
+    def told(self, of: Callable[[StackProfile], Array]) -> Array:
+        """What is told of each of the stacks, which are samples of one profile."""
+        values = of(self._own)
+        told = np.empty(len(values), values.dtype)
+        told[self._row] = values
+        return told
 
     def methods(self, which: Array) -> Coded:
         """The first method of the program in each of these stacks; None without a stack."""

@@ -25,8 +25,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stacked:
-    """Of each event ``method``: the first of the program in its stack, else the leaf (but for what writes events), and its id in ``profile``,
-    ``frame`` (-1 without a stack). ``row`` tells of each sample of ``profile`` whose stack it is.
+    """Of each event ``method``: the first of the program in its stack, else the first of .NET that is no machinery (``own_frames``), and its id in
+    ``profile``, ``frame`` (-1 without a stack). ``row`` tells of each sample of ``profile`` whose stack it is.
     """
 
     frame: Array
@@ -122,13 +122,14 @@ def method_column(profile: StackProfile, frame: Array) -> Coded:
 
 
 def own_frames(profile: StackProfile, *, of_program: bool = True) -> Array:
-    """Of each sample the first frame of the program, else the first that does more than queue work and write events, else the leaf; -1 without a
-    stack. With ``of_program`` False those of .NET count as those of the program do.
+    """Of each sample the first frame of the program, else the first that does more than queue work, wait, throw for others and write events, else
+    the leaf (but for what writes events and waits, where anything else is there); -1 without a stack. With ``of_program`` False those of .NET
+    count as those of the program do.
     """
     made = profile.tree.frame[profile.node]
-    hidings = (filters.hide_tracing, filters.hide_plumbing, *((filters.hide_framework,) if of_program else ()))
-    for hide in hidings:
-        part = hide(profile)
-        frame = part.tree.frame[part.node]
+    hidings = (filters.hide_tracing, filters.hide_machinery, filters.hide_plumbing)
+    for hide in (*hidings, *((filters.hide_framework,) if of_program else ())):
+        profile = hide(profile)  # each hides what those before did
+        frame = profile.tree.frame[profile.node]
         made = np.where(frame >= 0, frame, made)
     return made

@@ -51,6 +51,13 @@ LONGEST = 100
 FIRST_S = 5.0
 """So much is looked at where nothing else is said: a program has started by then."""
 CORE = "System.Private.CoreLib"
+KINDS = {
+    "bind": ("binds", "assemblyloader"),
+    "compile": ("compiled methods", "jit"),
+    "pause": ("collections", "gc"),
+    "exceptions": ("exceptions", "exception"),
+}
+"""Of what is counted what it is, and which keyword of the runtime's has its events."""
 NO_START = (
     "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on: "
     "trace collect --clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose -- COMMAND"
@@ -69,8 +76,8 @@ class StartupTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class StartupReport(Report):
-    """``phases``: a row for each, in their order. ``longest``: what took longest, of assemblies, types, methods and collections. ``profile``: the
-    samples of that time. ``notes``: what the recording lacks.
+    """``phases``: a row for each, in their order; what the process has no events of is None. ``longest``: what took longest, of assemblies, types,
+    methods and collections. ``profile``: the samples of that time. ``notes``: what the recording lacks.
     """
 
     KIND = "startup"
@@ -165,6 +172,9 @@ class StartupFold:
             notes = (
                 f"this is process {pid}, the first that started; the others in the recording ({len(others)}) are left out",
             )
+        lacking = [name for name in KINDS if not len(parts[name][0])]
+        if is_told and lacking:
+            notes = (*notes, no_events(lacking))
         rows = np.arange(len(PHASES) if is_told else 0)
         low, high = np.minimum(edges[:-1], self._end_ms), np.minimum(edges[1:], self._end_ms)
         there = rows[(high > low)[rows]]
@@ -176,17 +186,20 @@ class StartupFold:
             sums: Array = np.bincount(at[own], of[own] if values else None, minlength=len(PHASES))
             return np.asarray(sums[there], np.float64)
 
+        def told(name: str) -> Array:
+            return np.full(len(there), name not in lacking)
+
         columns: dict[str, Column] = {
             "phase": Text.from_pylist([PHASES[one] for one in there.tolist()]),
             "start_ms": number(low[there]),
             "duration_ms": number((high - low)[there]),
             "assemblies": whole(within("assemblies", False)),
-            "bind_ms": number(within("bind", True)),
-            "methods": whole(within("compile", False)),
-            "compile_ms": number(within("compile", True)),
-            "collections": whole(within("pause", False)),
-            "pause_ms": number(within("pause", True)),
-            "exceptions": whole(within("exceptions", False)),
+            "bind_ms": number(within("bind", True), told("bind")),
+            "methods": whole(within("compile", False), told("compile")),
+            "compile_ms": number(within("compile", True), told("compile")),
+            "collections": whole(within("pause", False), told("pause")),
+            "pause_ms": number(within("pause", True), told("pause")),
+            "exceptions": whole(within("exceptions", False), told("exceptions")),
             "cpu_ms": number(_sampled(running, low[there], high[there])),
         }
         ran = float(np.nansum(columns["cpu_ms"].values)) if running is not None else None  # type: ignore[union-attr]
@@ -251,6 +264,16 @@ class StartupFold:
             "duration_ms": number(np.array(took_ms, np.float64)),
         }
         return answer_table("what took longest", columns, notes, self._losses.told)
+
+
+def no_events(lacking: Sequence[str]) -> str:
+    """What is said of those of :data:`KINDS` of which nothing came."""
+    what, keywords = zip(*(KINDS[name] for name in lacking), strict=True)
+    level = " --clreventlevel verbose" if "compile" in lacking else ""
+    return (
+        f"no {' or '.join(what)}: there were none, or the recording lacks their events (record with --clrevents "
+        f"{'+'.join(keywords)}{level} too)"
+    )
 
 
 def _pids(rows: Table) -> Array:

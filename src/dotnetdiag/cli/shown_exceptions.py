@@ -23,8 +23,8 @@ def show(made: ExceptionReport, number: int) -> None:
     totals, most = made.totals, max(made.by_second.values("count"))
     rate = "" if totals.per_second is None else f", {totals.per_second:,.1f} a second"
     more = [
+        *([f"{totals.again:,} of them thrown again"] if totals.again else []),
         *([f"{totals.caught:,} caught, after {totals.catch_ms:,.3f} ms together"] if totals.caught else []),
-        *([f"{totals.again:,} thrown again"] if totals.again else []),
         *([f"{totals.nested:,} while another was handled"] if totals.nested else []),
     ]
     echo(

@@ -16,6 +16,19 @@ ROWS = 10
 _LESS = ("thrown", "pause ms", "GCs", "bind ms", "start ms", "assemblies", "methods")
 """Columns that a narrow terminal does without, the first first."""
 _PHASE_CELLS = 40
+_COLUMNS = (
+    ("start ms", "start_ms", ",.1f"),
+    ("ms", "duration_ms", ",.1f"),
+    ("assemblies", "assemblies", ","),
+    ("bind ms", "bind_ms", ",.1f"),
+    ("methods", "methods", ","),
+    ("compile ms", "compile_ms", ",.1f"),
+    ("GCs", "collections", ","),
+    ("pause ms", "pause_ms", ",.1f"),
+    ("thrown", "exceptions", ","),
+    ("CPU ms", "cpu_ms", ",.1f"),
+)
+"""Those that nothing is told of are not shown."""
 
 
 def show(made: StartupReport, number: int) -> None:
@@ -27,34 +40,10 @@ def show(made: StartupReport, number: int) -> None:
     totals = made.totals
     began = "" if totals.main_ms is None else f"; {totals.program} began after {totals.main_ms:,.1f}"
     echo(f"the first {totals.end_ms:,.0f} ms{began}")
-    has_cpu = totals.cpu_ms is not None
-    heads: tuple[str, ...] = (
-        "start ms",
-        "ms",
-        "assemblies",
-        "bind ms",
-        "methods",
-        "compile ms",
-        "GCs",
-        "pause ms",
-        "thrown",
-    )
-    cells = [
-        (
-            *(f"{row[name]:,.1f}" for name in ("start_ms", "duration_ms")),
-            f"{row['assemblies']:,}",
-            f"{row['bind_ms']:,.1f}",
-            f"{row['methods']:,}",
-            f"{row['compile_ms']:,.1f}",
-            f"{row['collections']:,}",
-            f"{row['pause_ms']:,.1f}",
-            f"{row['exceptions']:,}",
-            *([f"{row['cpu_ms']:,.1f}"] if has_cpu else []),
-            row["phase"],
-        )
-        for row in made.phases.to_pylist()
-    ]
-    heads = (*heads, *(["CPU ms"] if has_cpu else []))
+    phases = made.phases.to_pylist()
+    told = [one for one in _COLUMNS if any(row[one[1]] is not None for row in phases)]
+    heads = tuple(head for head, _, _ in told)
+    cells = [(*(f"{row[name]:{form}}" for _, name, form in told), row["phase"]) for row in phases]
     echo()
     table((*heads, "phase"), cells, right=heads, drop=_LESS, room=_PHASE_CELLS)
     rows = [

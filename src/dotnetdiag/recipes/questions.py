@@ -114,9 +114,10 @@ def exceptions(source: PathText | Trace) -> ExceptionReport:
     """The exceptions that were thrown in a recording, caught or not: ``.by_type`` (``type count messages threads first_ms last_ms caught catch_ms
     max_catch_ms``), ``.by_message`` (``type message count catch_ms``), ``.by_method`` (who threw), ``.by_catch`` (who caught) and ``.by_second``
     (``second count``) are tables, the most frequent first; ``.thrown`` has a row for each; ``.profile`` the stacks, which end in the type;
-    ``.totals`` are of all, ``.notes`` what the recording lacks. One that is thrown again counts again up to .NET 8; later ones do not tell.
+    ``.totals`` are of all, ``.notes`` what the recording lacks. One that is thrown again counts again: by an await, which stacks tell, and
+    up to .NET 8 by ``throw;``.
 
-    Columns of ``thrown``: ``start_ms``, ``pid``, ``tid``, ``type``, ``message``, ``method`` (the first of the program in the stack, else the leaf),
+    Columns of ``thrown``: ``start_ms``, ``pid``, ``tid``, ``type``, ``message``, ``method`` (the first of the program in the stack, else .NET's),
     ``caught_by``, ``catch_ms`` (from the throw to the catch), ``handled_ms`` (in the catch), ``finallys``, ``finally_ms`` and ``filters`` (those that
     ran before the next throw of the thread), ``again`` (thrown again), ``nested`` (while another was handled). None where nobody is known to have
     caught it; NativeAOT tells of no catches.
@@ -179,7 +180,7 @@ def contention(source: PathText | Trace) -> WaitReport:
     lacks.
 
     Columns: ``start_ms``, ``duration_ms`` (as the runtime measures it; None where the end was not recorded), ``pid``, ``tid``, ``thread`` (its
-    name), ``method`` (the first of the program in the stack, else the leaf), ``lock``, ``owner_tid`` and ``owner`` (who had it when the wait
+    name), ``method`` (the first of the program in the stack, else .NET's), ``lock``, ``owner_tid`` and ``owner`` (who had it when the wait
     began; of NativeAOT the runtime's own number), ``object``. What the recording does not tell is None.
 
     It needs the keyword contention (``--clrevents contention``). Raises InputError and FormatError for a path, as ``open``.
@@ -310,7 +311,7 @@ def startup(source: PathText | Trace, first: float | str | None = None) -> Start
     ``program`` and ``main_ms`` (when its first method was compiled), ``.notes`` what the recording lacks.
 
     Columns of ``phases``: ``phase``, ``start_ms``, ``duration_ms``, ``assemblies``, ``bind_ms``, ``methods``, ``compile_ms``, ``collections``,
-    ``pause_ms``, ``exceptions``, ``cpu_ms`` (None without samples).
+    ``pause_ms``, ``exceptions``, ``cpu_ms`` (None without samples; the others too where the process has no event of their kind).
 
     Raises UsageError and GrammarError for a time that is none; InputError and FormatError for a path, as ``open``.
     """
