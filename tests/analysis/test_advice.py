@@ -19,7 +19,7 @@ from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.request_findings import CALLS, of_requests
 from dotnetdiag.analysis.requests import RequestReport, requests
 from dotnetdiag.analysis.thread_pool import threadpool
-from dotnetdiag.table import Table
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.trace import Trace
 
 
@@ -89,10 +89,23 @@ def routed(*routes: tuple[str, str, int, int, float, float | None, str | None]) 
     none = requests(traced(managed(0, 1)))
     names = ("kind", "route", "count", "failed", "total_ms", "queue_ms", "failure")
     columns: dict[str, Any] = {name: [one[at] for one in routes] for at, name in enumerate(names)}
-    columns |= {"median_ms": [one[4] / one[2] for one in routes]}
+    columns |= {"median_ms": [one[4] / one[2] for one in routes], "unfinished": [0] * len(routes)}
     return replace(
         none, by_route=Table(columns | {name: [None] * len(routes) for name in ("cpu_ms", "gc_ms", "lock_ms")})
     )
+
+
+def open_requests(*routes: tuple[str, int, float, float | None], lost: int | None = 0) -> RequestReport:
+    """(kind, how many have no end, since when the first, what those took that have one)"""
+    made = routed(*((kind, f"of {at}", 1000, 0, 1.0, None, None) for at, (kind, *_) in enumerate(routes)))
+    took = [one[3] for one in routes]
+    columns: dict[str, Any] = {name: made.by_route[name] for name in made.by_route.columns}
+    columns |= {
+        "unfinished": [one[1] for one in routes],
+        "open_since_ms": [one[2] if one[1] else None for one in routes],
+    }
+    columns |= {"median_ms": took, "p95_ms": took, "max_ms": [None if ms is None else 100 * ms for ms in took]}
+    return replace(made, by_route=Table(columns, losses=Losses(lost=lost)))
 
 
 def requests_found(made: RequestReport, seconds: float = 10.0) -> list[str]:
@@ -122,6 +135,44 @@ def test_requests_that_wait_for_a_connection_are_told(queue: float | None, is_to
     assert [one.startswith("requests that went out waited 2,566 of 3,600 ms for a connection") for one in found] == [
         True
     ] * is_told
+
+
+def test_requests_that_never_end_are_told_of_all_kinds_at_once() -> None:
+    made = open_requests(
+        ("client", 3, 9000.0, 5.0), ("server", 29, 6800.0, None), ("server", 1, 6900.0, 2.0), ("sql", 9, 0.0, None)
+    )
+    (text,) = requests_found(made)
+    assert text == (
+        "30 requests that came in are still under way when the recording ends, the longest for 3.2 s: of 1 (29), of 2 (1); "
+        "so are 3 requests that went out: of 0 (3)"
+    )
+    assert [one.severity for one in of_requests(made, 10.0)] == [32.0]
+
+
+@pytest.mark.parametrize(
+    ("count", "since_ms", "took_ms", "is_told"),
+    [
+        (1, 9000.0, None, True),
+        (1, 9001.0, None, False),  # the recording ends in the midst of it
+        (2, 9000.0, 100.0, True),
+        (2, 9000.0, 101.0, False),
+        (1, 8000.0, 20.0, False),  # one that ended took as long
+        (1, 7999.0, 20.0, True),
+        (2, 8000.0, 20.0, True),
+        (0, 0.0, 20.0, False),
+    ],
+)
+def test_a_request_is_told_that_is_under_way_far_longer_than_others_were(
+    count: int, since_ms: float, took_ms: float | None, is_told: bool
+) -> None:
+    found = requests_found(open_requests(("server", count, since_ms, took_ms)))
+    start = "one of the requests that came in is" if count == 1 else "2 requests that came in are"
+    assert [one.startswith(f"{start} still under way when the recording ends, ") for one in found] == [True] * is_told
+
+
+@pytest.mark.parametrize("lost", [1, None])
+def test_where_events_were_lost_no_request_is_said_to_be_without_an_end(lost: int | None) -> None:
+    assert not requests_found(open_requests(("server", 30, 0.0, None), lost=lost))
 
 
 def test_nothing_is_said_of_a_recording_of_nothing() -> None:

@@ -24,6 +24,10 @@ CALLS = {
 """What may fail, by the kinds of requests."""
 ROUTES = 3
 """So many are named."""
+OPEN_MS, OPEN_LONGER = 1000.0, 10.0
+"""Of a request that has no end: it is told when it has been under way for that long, and so many times as long as its route takes."""
+WITHOUT_ENDS = ("sql",)
+"""Kinds that are not asked for that: commands that fail have no end in a recording of ADO.NET's own EventSource."""
 QUEUED_SHARE = 0.5
 """Of the time of requests that went out: from here on it is told that they waited for a connection."""
 
@@ -33,6 +37,8 @@ def of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
     by_route = made.by_route.to_pylist()
     for kind, what in CALLS.items():
         yield from _of_failures([row for row in by_route if row["kind"] == kind], what)
+    if made.by_route.losses.lost == 0:  # the ends may be among what was lost
+        yield from _under_way(by_route, seconds)
     yield from _of_queues([row for row in by_route if row["queue_ms"]], seconds)
     kind = "server" if any(row["kind"] == "server" for row in by_route) else "client"
     routes = [row for row in by_route if row["kind"] == kind]
@@ -77,6 +83,43 @@ def _of_failures(routes: Sequence[Mapping[str, Any]], what: str) -> Iterator[Fin
     if why != NO_REASON:
         text += f'{"; most of the first" if len(failed) > 1 else ", most of them"}: "{why[:LONGEST_TEXT]}"'
     yield Finding(severity=100.0 * number / count, question="requests", text=text)
+
+
+def _under_way(by_route: Sequence[Mapping[str, Any]], seconds: float) -> Iterator[Finding]:
+    """That requests never ended, far beyond what their routes take: of each kind those that wait longest first."""
+    parts, longest, number = list[str](), 0.0, 0
+    for kind, what in CALLS.items():
+        of_kind = [row for row in by_route if row["kind"] == kind and row["unfinished"] and kind not in WITHOUT_ENDS]
+        still = {row["route"]: row for row in of_kind if _is_stuck(row, _open_ms(row, seconds))}
+        if not still:
+            continue
+        rows = sorted(still.values(), key=lambda row: row["open_since_ms"])
+        count = sum(row["unfinished"] for row in rows)
+        number, told = number + count, f"one of the {what}" if count == 1 else f"{count:,} {what}"
+        if parts:
+            text = f"so {'is' if count == 1 else 'are'} {told}"
+        else:
+            longest = _open_ms(rows[0], seconds)
+            text = f"{told} {'is' if count == 1 else 'are'} still under way when the recording ends, "
+            text += f"{'' if count == 1 else 'the longest '}for {longest / 1000:,.1f} s"
+        text += ": " + ", ".join(f"{row['route']} ({row['unfinished']:,})" for row in rows[:ROUTES])
+        parts.append(text + (f" and {len(rows) - ROUTES:,} more" if len(rows) > ROUTES else ""))
+    if parts:  # one alone may be a stream, or a websocket
+        severity = max(SOME, share_of(longest, seconds)) if number > 1 else SOME
+        yield Finding(severity=severity, question="requests", text="; ".join(parts))
+
+
+def _open_ms(row: Mapping[str, Any], seconds: float) -> float:
+    """How long the first of a route that has no end has been under way when the recording ends."""
+    return 1000.0 * seconds - float(row["open_since_ms"])
+
+
+def _is_stuck(row: Mapping[str, Any], open_ms: float) -> bool:
+    """Whether that is longer than those take that have ended; of one alone, longer than any did."""
+    if open_ms < OPEN_MS or row["median_ms"] is None:
+        return open_ms >= OPEN_MS
+    usual = row["max_ms"] if row["unfinished"] == 1 else row["p95_ms"]
+    return bool(open_ms >= OPEN_LONGER * row["median_ms"] and open_ms > usual)
 
 
 def _of_queues(routes: Sequence[Mapping[str, Any]], seconds: float) -> Iterator[Finding]:

@@ -28,7 +28,7 @@ _SUMMED = ("cpu_ms", "lock_ms", "allocated_bytes")
 _ROW = np.dtype([
     *((name, "f8") for name in ("start_ms", "duration_ms", "queue_ms", *COSTS)),
     *((name, "i8") for name in ("pid", "tid", "status")),
-    *((name, "i4") for name in ("label", "reason", "parent")),
+    *((name, "i4") for name in ("label", "reason", "parent", "group")),
     ("kind", "i1"),
     ("depth", "i1"),
 ])  # fmt: skip
@@ -54,6 +54,8 @@ class RequestRows:
         self._counts = np.zeros(len(KINDS), np.int64)
         self._failed = self._unfinished = 0
         self._groups, self._sums = RunningGroups(), RunningSums(("failed", "queued", "queue_ms", *COSTS))
+        self._open_since = np.zeros(0)
+        """Of each group when the first began of those that have no end; infinite where all have one."""
         self._durations = GroupedSpread()
         self._failures = KeyedGroups(3)
         for some in _shown(spans, costs.pauses() if costs else None):
@@ -70,7 +72,11 @@ class RequestRows:
         self._failed += int(has_failed.sum())
         self._unfinished += int(np.isnan(some["duration_ms"]).sum())
         group = self._groups.add(kind.astype(np.int64) << 32 | self._way[some["label"]], numbers, some["duration_ms"])
+        some["group"] = group
         self._durations.add(group, some["duration_ms"])
+        self._open_since = np.append(self._open_since, np.full(len(self._groups) - len(self._open_since), np.inf))
+        still = np.isnan(some["duration_ms"])
+        np.minimum.at(self._open_since, group[still], some["start_ms"][still])
         queue = some["queue_ms"]
         self._sums.add(
             group,
@@ -104,6 +110,8 @@ class RequestRows:
             "route": Coded(Text.from_pylist([*self._ways]), way),
             "count": whole(found.count[order]),
             "failed": whole(sums["failed"][order]),
+            "unfinished": whole((found.count - found.known)[order]),
+            "open_since_ms": number(self._open_since[order]),
             "total_ms": number(found.total[order]),
             "median_ms": number(median[order]),
             "p95_ms": number(most_of[order]),

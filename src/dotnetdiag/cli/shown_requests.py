@@ -44,11 +44,16 @@ def show(made: RequestReport, number: int) -> None:
     kinds_there = set(totals.by_kind)
     routes = [row for row in made.by_route.to_pylist() if not is_part(row["kind"], kinds_there)]
     spent = [name for name in _SPENT if any(row[name] for row in routes)]
-    heads = ("count", "failed", "median ms", "95 % ms", "longest ms", *(name.replace("_", " ") for name in spent))
+    has_open = any(row["unfinished"] for row in routes)
+    heads = (
+        *("count", "failed", *(("no end",) if has_open else ()), "median ms", "95 % ms", "longest ms"),
+        *(name.replace("_", " ") for name in spent),
+    )
     cells = [
         (
             f"{row['count']:,}",
             f"{row['failed']:,}" if row["failed"] else "",
+            *((f"{row['unfinished']:,}" if row["unfinished"] else "",) if has_open else ()),
             *("" if row[name] is None else f"{row[name]:,.3f}" for name in ("median_ms", "p95_ms", "max_ms")),
             *("" if row[name] is None else f"{row[name]:,.1f}" for name in spent),
             row["kind"],
