@@ -11,6 +11,7 @@ from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, numbe
 from dotnetdiag.analysis.grouped_spread import GroupedSpread
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
+from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans
 from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
@@ -18,6 +19,7 @@ from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.distinct import ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -37,6 +39,8 @@ _COLUMNS = (
     *COSTS,
     *("parent", "depth"),
 )
+_NEVER = -2
+"""No reason has that number."""
 _FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind in KINDS], np.int8)
 """Kinds of one name count as one."""
 
@@ -49,6 +53,7 @@ class RequestRows:
         self._told = {name: costs is not None and costs.told(spans)[name] for name in COSTS}
         self._kinds = Text.from_pylist([kind.name for kind in KINDS])
         self._labels, self._reasons = Text.from_pylist([*spans.labels]), [*spans.reasons]
+        self._nameless = self._reasons.index(NO_REASON) if NO_REASON in self._reasons else _NEVER
         self._rows = SpilledRows(_ROW)
         self._ways, self._way = routes(spans.labels, np.arange(len(spans.labels)))
         self._counts = np.zeros(len(KINDS), np.int64)
@@ -57,7 +62,9 @@ class RequestRows:
         self._open_since = np.zeros(0)
         """Of each group when the first began of those that have no end; infinite where all have one."""
         self._durations = GroupedSpread()
-        self._failures = KeyedGroups(3)
+        self._failures = KeyedGroups(2)
+        self._by_status: dict[int, int] = {}
+        """Of a status the number of the reason that it is."""
         for some in _shown(spans, costs.pauses() if costs else None):
             self._add(some)
 
@@ -68,6 +75,9 @@ class RequestRows:
         numbers = np.arange(len(self._rows), len(self._rows) + len(some))
         kind = _FIRST_OF_KIND[some["kind"]]
         has_failed = (some["reason"] >= 0) | (some["status"] >= FAILED)
+        reason = self._with_statuses(some)
+        is_nameless = some["reason"] == self._nameless
+        some["reason"][is_nameless] = reason[is_nameless]
         self._counts += np.bincount(kind, minlength=len(KINDS))
         self._failed += int(has_failed.sum())
         self._unfinished += int(np.isnan(some["duration_ms"]).sum())
@@ -84,9 +94,20 @@ class RequestRows:
             | {name: some[name] for name in COSTS},
         )
         rows = np.flatnonzero(has_failed)
-        reason = some["reason"][rows].astype(np.int64)
-        self._failures.add([group[rows], reason, np.where(reason < 0, some["status"][rows], 0)], numbers[rows])
+        self._failures.add([group[rows], reason[rows]], numbers[rows])
         self._rows.append(some)
+
+    def _with_statuses(self, some: Array) -> Array:
+        """The reason of each row: where none is told, or none by name, the status of those that failed by it."""
+        reason: Array = some["reason"].copy()
+        rows = np.flatnonzero(((reason < 0) | (reason == self._nameless)) & (some["status"] >= FAILED))
+        codes, which = ranked(some["status"][rows])
+        for code in codes.tolist():
+            if code not in self._by_status:
+                self._by_status[code] = len(self._reasons)
+                self._reasons.append(f"status {code}")
+        reason[rows] = np.array([self._by_status[code] for code in codes.tolist()], np.int32)[which]
+        return reason
 
     def totals(self) -> tuple[int, int, int, dict[str, int]]:
         """How many, how many failed, have no end, and how many there are of each kind."""
@@ -124,13 +145,11 @@ class RequestRows:
 
     def _commonest(self, order: Array) -> Coded:
         """Of each group why most of it failed: the reason that is told, or the status."""
-        (group, reason, status), found, _ = self._failures.told()
+        (group, reason), found, _ = self._failures.told()
         made = np.full(len(order), -1)
         by = np.lexsort((-found.first, found.count))
         made[group[by]] = by  # of several the last: the most frequent, of equal ones that which came first
-        told = zip(reason.tolist(), status.tolist(), strict=True)
-        words = [f"status {code}" if why < 0 else self._reasons[why] for why, code in told]
-        return texts(words, made[order])
+        return texts([self._reasons[why] for why in reason.tolist()], made[order])
 
 
 class _Columns:
