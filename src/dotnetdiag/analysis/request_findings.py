@@ -9,6 +9,7 @@ import numpy as np
 
 from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, share_of
 from dotnetdiag.analysis.request_events import NO_REASON
+from dotnetdiag.analysis.request_tails import LEAST_SHARE, ONE_IN
 from dotnetdiag.analysis.requests import RequestReport
 
 SLOW_MS, SLOWER = 20.0, 5.0
@@ -22,6 +23,16 @@ CALLS = {
     "sql": "SQL commands",
 }
 """What may fail, by the kinds of requests."""
+SERVED, ASKED = ("server", "grpc server"), ("client", "grpc client")
+NOUNS = {"grpc server": "calls", "grpc client": "calls", "sql": "commands"}
+SPENT = {
+    "queue_ms": "in the queue for a connection",
+    "cpu_ms": "on processors",
+    "gc_ms": "in pauses",
+    "lock_ms": "for locks",
+}
+FEW_SLOW = 3
+"""Of a route that has a tail: fewer are not told."""
 ROUTES = 3
 """So many are named."""
 OPEN_MS, OPEN_LONGER = 1000.0, 10.0
@@ -40,8 +51,28 @@ def of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
     if made.by_route.losses.lost == 0:  # the ends may be among what was lost
         yield from _under_way(by_route, seconds)
     yield from _of_queues([row for row in by_route if row["queue_ms"]], seconds)
-    kind = "server" if any(row["kind"] == "server" for row in by_route) else "client"
-    routes = [row for row in by_route if row["kind"] == kind]
+    kinds = {row["kind"] for row in by_route}
+    sides = SERVED if kinds & {*SERVED} else ASKED  # what went out took the time of what came in
+    told, named = list[tuple[str, str]](), set[str]()
+    for kind in (*sides, "sql"):
+        routes = [row for row in by_route if row["kind"] == kind and not _is_told(row, told)]
+        yield from _slow_routes(routes, kind, seconds, told)
+        for row in routes:
+            if _has_tail(row) and (kind, row["route"]) not in told and f"{kind} {row['route']}" not in named:
+                told.append((kind, row["route"]))
+                named.add(row["slow_by"] or "")
+                yield _of_tail(row, kind, seconds)
+
+
+def _is_told(row: Mapping[str, Any], told: Sequence[tuple[str, str]]) -> bool:
+    """Whether a call of gRPC is the request of HTTP that something is said of."""
+    return row["kind"].startswith("grpc") and any(route.endswith(row["route"]) for _, route in told)
+
+
+def _slow_routes(
+    routes: Sequence[Mapping[str, Any]], kind: str, seconds: float, told: list[tuple[str, str]]
+) -> Iterator[Finding]:
+    """Of one kind those whose median is far beyond that of all; they are ``told`` then."""
     count = sum(row["count"] for row in routes)
     routes = [row for row in routes if row["median_ms"] is not None]
     if count < FEW_REQUESTS or len(routes) < FEW_REQUESTS:
@@ -50,23 +81,36 @@ def of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
     usual = float(np.median(medians))
     for row in routes:
         if row["count"] >= FEW_REQUESTS and row["median_ms"] >= SLOW_MS and row["median_ms"] >= SLOWER * usual:
+            told.append((kind, row["route"]))
             spent = {
                 what: row[name]
-                for name, what in (
-                    ("queue_ms", "in the queue for a connection"),
-                    ("cpu_ms", "on processors"),
-                    ("gc_ms", "in pauses"),
-                    ("lock_ms", "for locks"),
-                )
-                if row[name] and row[name] >= 0.1 * row["total_ms"]
+                for name, what in SPENT.items()
+                if row[name] and row[name] >= LEAST_SHARE * row["total_ms"]
             }
-            told = ", ".join(f"{value:,.0f} ms {what}" for what, value in spent.items())
+            parts = ", ".join(f"{value:,.0f} ms {what}" for what, value in spent.items())
             yield Finding(
                 severity=max(SOME, share_of(row["total_ms"], seconds)),
                 question="requests",
                 text=f"{row['route']} takes {row['median_ms']:,.1f} ms in the median, where that of all {CALLS[kind]} is {usual:,.1f} ms; "
-                f"it is {row['count']:,} of {count:,} requests" + (f", and spent {told}" if told else ""),
+                f"it is {row['count']:,} of {count:,} {NOUNS.get(kind, 'requests')}"
+                + (f", and spent {parts}" if parts else ""),
             )
+
+
+def _has_tail(row: Mapping[str, Any]) -> bool:
+    """Whether more than a few of a route took far longer than most."""
+    return bool(row["slow"] >= FEW_SLOW and ONE_IN * row["slow"] >= row["count"])
+
+
+def _of_tail(row: Mapping[str, Any], kind: str, seconds: float) -> Finding:
+    """That some of a route took far longer than most, and what took their time."""
+    text = (
+        f"{row['route']} took {row['slow_ms'] / row['slow']:,.0f} ms on average in {row['slow']:,} of {row['count']:,} "
+        f"{NOUNS.get(kind, 'requests')}, where its median is {row['median_ms']:,.1f} ms"
+    )
+    if (by := row["slow_by"]) is not None:
+        text += f"; {row['slow_by_ms']:,.0f} of these {row['slow_ms']:,.0f} ms {SPENT.get(f'{by}_ms', f'in {by}')}"
+    return Finding(severity=max(SOME, share_of(row["slow_ms"], seconds)), question="requests", text=text)
 
 
 def _of_failures(routes: Sequence[Mapping[str, Any]], what: str) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
 from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans
+from dotnetdiag.analysis.request_tails import TAIL_SHARE, RequestTails, least_of_tails
 from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
 from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
 from dotnetdiag.events import Column, Scalar
@@ -59,14 +60,18 @@ class RequestRows:
         self._counts = np.zeros(len(KINDS), np.int64)
         self._failed = self._unfinished = 0
         self._groups, self._sums = RunningGroups(), RunningSums(("failed", "queued", "queue_ms", *COSTS))
-        self._open_since = np.zeros(0)
-        """Of each group when the first began of those that have no end; infinite where all have one."""
+        self._open_since, self._warm = np.zeros(0), np.zeros(0)
+        """Of each group when the first began of those that have no end; infinite where all have one. And when the first ended
+        that has one."""
         self._durations = GroupedSpread()
         self._failures = KeyedGroups(2)
         self._by_status: dict[int, int] = {}
         """Of a status the number of the reason that it is."""
         for some in _shown(spans, costs.pauses() if costs else None):
             self._add(some)
+        kind, _ = np.divmod(self._groups.keys(), 1 << 32)
+        self._median, self._p95 = self._durations.quantiles(self._groups.known, (0.5, TAIL_SHARE))
+        self._tails = RequestTails(self._rows, least_of_tails(kind, self._median, self._p95), self._warm)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -84,8 +89,11 @@ class RequestRows:
         group = self._groups.add(kind.astype(np.int64) << 32 | self._way[some["label"]], numbers, some["duration_ms"])
         some["group"] = group
         self._durations.add(group, some["duration_ms"])
-        self._open_since = np.append(self._open_since, np.full(len(self._groups) - len(self._open_since), np.inf))
+        fresh = np.full(len(self._groups) - len(self._open_since), np.inf)
+        self._open_since, self._warm = np.append(self._open_since, fresh), np.append(self._warm, fresh)
         still = np.isnan(some["duration_ms"])
+        first = np.flatnonzero(~still & np.isinf(self._warm[group]))[::-1]
+        self._warm[group[first]] = (some["start_ms"] + some["duration_ms"])[first]  # of several the first stays
         np.minimum.at(self._open_since, group[still], some["start_ms"][still])
         queue = some["queue_ms"]
         self._sums.add(
@@ -125,7 +133,12 @@ class RequestRows:
         found, sums = self._groups, self._sums
         order = np.lexsort((found.first, -found.count, -found.total))
         kind, way = np.divmod(found.keys()[order], 1 << 32)
-        median, most_of = self._durations.quantiles(found.known, (0.5, 0.95))
+        keys, tails = found.keys(), self._tails
+        largest = tails.largest(
+            self._told, lambda one: f"{KINDS[int(keys[one]) >> 32].name} {self._ways[int(keys[one]) & 0xFFFFFFFF]}"
+        )
+        by, by_ms = np.full(len(found), -1), np.full(len(found), np.nan)
+        by[[*largest]], by_ms[[*largest]] = np.arange(len(largest)), [ms for _, ms in largest.values()]
         columns: dict[str, Column] = {
             "kind": Coded(self._kinds, kind),
             "route": Coded(Text.from_pylist([*self._ways]), way),
@@ -134,12 +147,16 @@ class RequestRows:
             "unfinished": whole((found.count - found.known)[order]),
             "open_since_ms": number(self._open_since[order]),
             "total_ms": number(found.total[order]),
-            "median_ms": number(median[order]),
-            "p95_ms": number(most_of[order]),
+            "median_ms": number(self._median[order]),
+            "p95_ms": number(self._p95[order]),
             "max_ms": number(found.most[order]),
             "failure": self._commonest(order),
             "queue_ms": number(sums["queue_ms"][order], sums["queued"][order] > 0),
             **{name: _cost(sums[name][order], name, self._told[name]) for name in COSTS},
+            "slow": whole(tails.count[order]),
+            "slow_ms": number(tails.total[order]),
+            "slow_by": texts([word for word, _ in largest.values()], by[order]),
+            "slow_by_ms": number(by_ms[order]),
         }
         return answer_table("requests by route", columns, notes, losses)
 
