@@ -243,6 +243,15 @@ def test_of_each_kind_what_is_slow_is_slow_among_its_own(kind: str) -> None:
     assert any("2.0 ms" in text for text in requests_found(beside)) == (kind not in ("client", "grpc client"))
 
 
+@pytest.mark.parametrize(("stopped_ms", "is_told"), [(None, True), (9500.0, True), (8999.0, False)])
+def test_what_the_runtime_tells_when_it_is_stopped_is_no_time_of_requests(
+    stopped_ms: float | None, is_told: bool
+) -> None:
+    made = open_requests(("server", 2, 8000.0, None))
+    found = requests_found(replace(made, totals=replace(made.totals, stopped_ms=stopped_ms)))
+    assert len(found) == is_told
+
+
 @pytest.mark.parametrize("lost", [1, None])
 def test_where_events_were_lost_no_request_is_said_to_be_without_an_end(lost: int | None) -> None:
     assert not requests_found(open_requests(("server", 30, 0.0, None), lost=lost))
