@@ -21,7 +21,7 @@ from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.request_findings import CALLS, of_requests
 from dotnetdiag.analysis.requests import RequestReport, requests
 from dotnetdiag.analysis.thread_pool import threadpool
-from dotnetdiag.table import Table
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.trace import Trace
 
 
@@ -122,10 +122,27 @@ def routed(*routes: tuple[str, str, int, int, float, float | None, str | None]) 
     none = requests(traced(managed(0, 1)))
     names = ("kind", "route", "count", "failed", "total_ms", "queue_ms", "failure")
     columns: dict[str, Any] = {name: [one[at] for one in routes] for at, name in enumerate(names)}
-    columns |= {"median_ms": [one[4] / one[2] for one in routes]}
+    columns |= {
+        "median_ms": [one[4] / one[2] for one in routes],
+        "unfinished": [0] * len(routes),
+        "slow": [0] * len(routes),
+    }
     return replace(
         none, by_route=Table(columns | {name: [None] * len(routes) for name in ("cpu_ms", "gc_ms", "lock_ms")})
     )
+
+
+def open_requests(*routes: tuple[str, int, float, float | None], lost: int | None = 0) -> RequestReport:
+    """(kind, how many have no end, since when the first, what those took that have one)"""
+    made = routed(*((kind, f"of {at}", 1000, 0, 1.0, None, None) for at, (kind, *_) in enumerate(routes)))
+    took = [one[3] for one in routes]
+    columns: dict[str, Any] = {name: made.by_route[name] for name in made.by_route.columns}
+    columns |= {
+        "unfinished": [one[1] for one in routes],
+        "open_since_ms": [one[2] if one[1] else None for one in routes],
+    }
+    columns |= {"median_ms": took, "p95_ms": took, "max_ms": [None if ms is None else 100 * ms for ms in took]}
+    return replace(made, by_route=Table(columns, losses=Losses(lost=lost)))
 
 
 def requests_found(made: RequestReport, seconds: float = 10.0) -> list[str]:
@@ -155,6 +172,122 @@ def test_requests_that_wait_for_a_connection_are_told(queue: float | None, is_to
     assert [one.startswith("requests that went out waited 2,566 of 3,600 ms for a connection") for one in found] == [
         True
     ] * is_told
+
+
+def test_requests_that_never_end_are_told_of_all_kinds_at_once() -> None:
+    made = open_requests(
+        ("client", 3, 9000.0, 5.0), ("server", 29, 6800.0, None), ("server", 1, 6900.0, 2.0), ("sql", 9, 0.0, None)
+    )
+    (text,) = requests_found(made)
+    assert text == (
+        "30 requests that came in are still under way when the recording ends, the longest for 3.2 s: of 1 (29), of 2 (1); "
+        "so are 3 requests that went out: of 0 (3)"
+    )
+    assert [one.severity for one in of_requests(made, 10.0)] == [32.0]
+
+
+@pytest.mark.parametrize(
+    ("count", "since_ms", "took_ms", "is_told"),
+    [
+        (1, 9000.0, None, True),
+        (1, 9001.0, None, False),  # the recording ends in the midst of it
+        (2, 9000.0, 100.0, True),
+        (2, 9000.0, 101.0, False),
+        (1, 8000.0, 20.0, False),  # one that ended took as long
+        (1, 7999.0, 20.0, True),
+        (2, 8000.0, 20.0, True),
+        (0, 0.0, 20.0, False),
+    ],
+)
+def test_a_request_is_told_that_is_under_way_far_longer_than_others_were(
+    count: int, since_ms: float, took_ms: float | None, is_told: bool
+) -> None:
+    found = requests_found(open_requests(("server", count, since_ms, took_ms)))
+    start = "one of the requests that came in is" if count == 1 else "2 requests that came in are"
+    assert [one.startswith(f"{start} still under way when the recording ends, ") for one in found] == [True] * is_told
+
+
+Tail = tuple[str, str, int, int, str | None]
+"""(kind, route, how many, how many of them are slow, what took most of their time)"""
+
+
+def with_tails(*routes: Tail) -> RequestReport:
+    made = routed(*((kind, route, count, 0, 2.0 * count, None, None) for kind, route, count, *_ in routes))
+    columns: dict[str, Any] = {name: made.by_route[name] for name in made.by_route.columns}
+    columns |= {"slow": [one[3] for one in routes], "slow_ms": [100.0 * one[3] for one in routes]}
+    columns |= {"slow_by": [one[4] for one in routes], "slow_by_ms": [one[4] and 90.0 * one[3] for one in routes]}
+    return replace(made, by_route=Table(columns))
+
+
+@pytest.mark.parametrize(
+    ("slow", "by", "said"),
+    [
+        (4, None, ""),
+        (4, "client http://x/stock/*", "; 360 of these 400 ms in client http://x/stock/*"),
+        (4, "lock", "; 360 of these 400 ms for locks"),
+        (4, "queue", "; 360 of these 400 ms in the queue for a connection"),
+        (2, "lock", None),
+    ],
+)
+def test_a_route_of_which_some_take_far_longer_is_told(slow: int, by: str | None, said: str | None) -> None:
+    found = list(of_requests(with_tails(("server", "GET /orders/*", 40, slow, by)), 10.0))
+    assert [one.text for one in found] == (
+        []
+        if said is None
+        else [f"GET /orders/* took 100 ms on average in 4 of 40 requests, where its median is 2.0 ms{said}"]
+    )
+    assert [one.severity for one in found] == [5.0] * len(found)
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(60, True), (61, False)])
+def test_fewer_slow_ones_than_a_twentieth_are_not_told(count: int, is_told: bool) -> None:
+    assert len(requests_found(with_tails(("server", "GET /", count, 3, None)))) == is_told
+
+
+@pytest.mark.parametrize(
+    ("tails", "told"),
+    [
+        ([("client", "http://x/a", 10, 3, None), ("sql", "select", 10, 3, None)], ["http://x/a", "select"]),
+        ([("client", "http://x/a", 10, 3, None), ("server", "GET /b", 10, 3, None)], ["GET /b"]),
+        ([("grpc client", "/a", 10, 3, None), ("client", "POST /a", 10, 3, None)], ["POST /a"]),
+        ([("grpc server", "/a", 10, 3, None), ("server", "POST /a", 10, 3, None)], ["POST /a"]),
+        ([("grpc server", "/a", 10, 3, None), ("server", "POST /a", 10, 0, None)], ["/a"]),
+        ([("sql", "select", 10, 3, None), ("server", "GET /b", 10, 3, "sql select")], ["GET /b"]),
+    ],
+)
+def test_what_took_the_time_of_others_is_told_once(tails: list[Tail], told: list[str]) -> None:
+    assert [text.partition(" took ")[0] for text in requests_found(with_tails(*tails))] == told
+
+
+@pytest.mark.parametrize("kind", ["server", "grpc server", "client", "grpc client", "sql"])
+def test_of_each_kind_what_is_slow_is_slow_among_its_own(kind: str) -> None:
+    made = routed(
+        *((kind, "slow", 8, 0, 480.0, None, None), (kind, "quick", 32, 0, 64.0, None, None)),
+        *(("kestrel", f"{number}", 99, 0, 9900.0, None, None) for number in range(3)),
+    )
+    (text,) = requests_found(made)
+    assert text.startswith(
+        f"slow takes 60.0 ms in the median, where that of all {CALLS[kind]} is 2.0 ms; it is 8 of 40 "
+    )
+    beside = routed(
+        *((kind, "slow", 8, 0, 480.0, None, None), (kind, "quick", 32, 0, 64.0, None, None)),
+        *(("server", name, 10, 0, 600.0, None, None) for name in ("GET /a", "GET /b")),
+    )
+    assert any("2.0 ms" in text for text in requests_found(beside)) == (kind not in ("client", "grpc client"))
+
+
+@pytest.mark.parametrize(("stopped_ms", "is_told"), [(None, True), (9500.0, True), (8999.0, False)])
+def test_what_the_runtime_tells_when_it_is_stopped_is_no_time_of_requests(
+    stopped_ms: float | None, is_told: bool
+) -> None:
+    made = open_requests(("server", 2, 8000.0, None))
+    found = requests_found(replace(made, totals=replace(made.totals, stopped_ms=stopped_ms)))
+    assert len(found) == is_told
+
+
+@pytest.mark.parametrize("lost", [1, None])
+def test_where_events_were_lost_no_request_is_said_to_be_without_an_end(lost: int | None) -> None:
+    assert not requests_found(open_requests(("server", 30, 0.0, None), lost=lost))
 
 
 def test_nothing_is_said_of_a_recording_of_nothing() -> None:

@@ -14,7 +14,7 @@ from tests.nettrace.recordings import data_of, recordings
 from dotnetdiag.analysis.cpu import SAMPLER, cpu
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.profile import State
-from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, readable, routes
+from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, LOGGING, readable, routes
 from dotnetdiag.analysis.requests import NO_EVENTS, RequestsFold, requests
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace.trace import Trace
@@ -239,6 +239,42 @@ def test_how_long_requests_waited_for_a_connection_is_told_by_route() -> None:
     assert rows["http://x:80/a"][0] == 1.75
     assert rows["http://x:80/a"][1] in ("broken", "status 503")
     assert rows["http://y:80/a"] == (None, "status 500")
+
+
+def test_what_fails_without_a_reason_has_the_status_for_one() -> None:
+    """That an exception was not handled has no text, and the message with the status comes behind it."""
+    path: dict[str, str | int | float] = {"method": "GET", "path": "/bad"}
+    finished: dict[str, str | int | float] = {
+        "EventId": 2,
+        "LoggerName": "Microsoft.AspNetCore.Hosting.Diagnostics",
+        "FormattedMessage": "Request finished HTTP/1.1 GET http://x/bad - 500 0 - 1.5ms",
+    }
+    made = requests(
+        said(
+            (HOSTING, "RequestStart", path, A),
+            (HOSTING, "UnhandledException", {}, A),
+            (LOGGING, "FormattedMessage", finished, A),
+            (HOSTING, "RequestStop", {}, A),
+            (HOSTING, "RequestStart", path, B),
+            (LOGGING, "FormattedMessage", finished, B),
+            (HOSTING, "RequestStop", {}, B),
+            (HOSTING, "RequestStart", path, A),
+            (HOSTING, "UnhandledException", {}, A),
+            (HOSTING, "RequestStop", {}, A),
+        )
+    )
+    rows = [(row["status"], row["failure"]) for row in made.requests.to_pylist()]
+    assert rows == [(500, "status 500"), (500, None), (None, "failed")]
+    (route,) = made.by_route.to_pylist()
+    assert (route["failed"], route["failure"]) == (3, "status 500")
+
+
+def test_when_a_recording_was_stopped_is_told() -> None:
+    request: Event = (HOSTING, "RequestStart", {"method": "GET", "path": "/"}, A)
+    assert requests(said(request)).totals.stopped_ms is None
+    made = requests(Trace(data_of("web-10.nettrace")))
+    assert made.totals.stopped_ms is not None
+    assert max(made.requests.values("start_ms")) < made.totals.stopped_ms
 
 
 def test_a_name_that_is_empty_is_that_of_this_host() -> None:

@@ -117,6 +117,24 @@ def test_of_equally_frequent_reasons_the_first_is_told(way: dict[str, int]) -> N
     assert found == {"sql": "error 547", "dns": "failed"}
 
 
+def test_of_each_route_it_is_told_how_many_never_end_and_since_when(way: dict[str, int]) -> None:
+    made = asked(
+        [
+            ("server", 1, 1, b""),
+            ("server", 2, 2, b""),
+            ("sql", 3, 2, b""),
+            ("server", 4, 3, b""),
+            ("served", 5, 1, b""),
+        ],
+        way,
+    )
+    told = {row["kind"]: (row["count"], row["unfinished"], row["open_since_ms"]) for row in made.by_route.to_pylist()}
+    assert told == {"server": (3, 2, 2.0), "sql": (1, 1, 3.0)}
+    assert made.totals.unfinished == 3
+    ended = asked([("server", 1, 1, b""), ("served", 2, 1, b"")], way)
+    assert [(row["unfinished"], row["open_since_ms"]) for row in ended.by_route.to_pylist()] == [(0, None)]
+
+
 def test_state_that_is_no_whole_number_is_taken_as_one() -> None:
     events: list[Event] = [("sql", 1, 1, b""), ("done", 2, 1, struct.pack("<dd", 0.0, 547.0))]
     assert requests(trace_of(events, TypeCode.DOUBLE)).requests.values("failure") == ["error 547"]

@@ -10,24 +10,29 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.cli.test_commands import in_terminal, run
 from tests.nettrace.recordings import data_of, recordings
 
 import dotnetdiag as dd
-from dotnetdiag.analysis.request_kinds import PROVIDERS
+from dotnetdiag.analysis.request_kinds import HOSTING, PROVIDERS
 from dotnetdiag.analysis.requests import NO_EVENTS
 from dotnetdiag.cli.shown import KINDS
 from dotnetdiag.cli.shown_jit import show as show_jit
 from dotnetdiag.cli.shown_loader import show as show_loader
+from dotnetdiag.cli.shown_requests import show as show_requests
 from dotnetdiag.cli.shown_tasks import show as show_tasks
 from dotnetdiag.cli.trace_live_report import show
+from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.recipes.live_report import KINDS as LIVE_KINDS
 from dotnetdiag.table import Table
+from dotnetdiag.trace.trace import Trace
 
 COLLECTION = (
     "number generation reason type start_ms pause_ms suspend_ms duration_ms before_bytes after_bytes promoted_bytes"
@@ -294,6 +299,28 @@ def test_routes_that_failed_say_why(tmp_path: Path) -> None:
     begin = next(at for at, line in enumerate(lines) if "most often with" in line)
     assert re.fullmatch(r" +4  client  http://127.0.0.1:\d+/fail  status 500", lines[begin + 1])
     assert lines[begin + 2] == "1 more"
+
+
+def test_routes_say_how_many_of_theirs_never_end(tmp_path: Path) -> None:
+    path = tmp_path / "open.nettrace"
+    with path.open("wb") as file, Writer(file, frequency=1000) as writer:
+        for number, name in ((1, "RequestStart"), (2, "RequestStop")):
+            writer.add_metadata(Metadata(metadata_id=number, provider=HOSTING, event_id=number, name=name))
+        for ms, (number, activity) in enumerate(((1, 1), (1, 2), (1, 3), (2, 2))):
+            writer.write_event(number, ms, b"", thread=1, activity=UUID(int=activity))
+    lines = run("trace", "report", str(path), "requests").stdout.splitlines()
+    assert lines[0] == "3 server; 2 without an end"
+    assert re.split("  +", lines[2])[:5] == ["count", "failed", "no end", "median ms", "95 % ms"]
+    assert lines[3].split() == ["3", "2", "2.000", "2.000", "2.000", "server"]
+
+
+@pytest.mark.parametrize("some", [0, 2_550_000])
+def test_routes_say_what_they_allocated_where_that_is_known(some: int, capsys: pytest.CaptureFixture[str]) -> None:
+    made = dd.requests(Trace(data_of("web-10.nettrace")))
+    columns = {name: made.by_route[name] for name in made.by_route.columns}
+    show_requests(replace(made, by_route=Table({**columns, "allocated_bytes": [some] * len(made.by_route)})), 1)
+    lines = capsys.readouterr().out.splitlines()
+    assert ("  alloc MB  " in lines[2], "  2.5  " in lines[3]) == (some > 0, some > 0)
 
 
 def test_a_request_says_how_long_it_waited_for_a_connection(tmp_path: Path) -> None:

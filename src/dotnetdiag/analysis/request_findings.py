@@ -9,6 +9,7 @@ import numpy as np
 
 from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, share_of
 from dotnetdiag.analysis.request_events import NO_REASON
+from dotnetdiag.analysis.request_tails import LEAST_SHARE, ONE_IN
 from dotnetdiag.analysis.requests import RequestReport
 
 SLOW_MS, SLOWER = 20.0, 5.0
@@ -22,8 +23,22 @@ CALLS = {
     "sql": "SQL commands",
 }
 """What may fail, by the kinds of requests."""
+SERVED, ASKED = ("server", "grpc server"), ("client", "grpc client")
+NOUNS = {"grpc server": "calls", "grpc client": "calls", "sql": "commands"}
+SPENT = {
+    "queue_ms": "in the queue for a connection",
+    "cpu_ms": "on processors",
+    "gc_ms": "in pauses",
+    "lock_ms": "for locks",
+}
+FEW_SLOW = 3
+"""Of a route that has a tail: fewer are not told."""
 ROUTES = 3
 """So many are named."""
+OPEN_MS, OPEN_LONGER = 1000.0, 10.0
+"""Of a request that has no end: it is told when it has been under way for that long, and so many times as long as its route takes."""
+WITHOUT_ENDS = ("sql",)
+"""Kinds that are not asked for that: commands that fail have no end in a recording of ADO.NET's own EventSource."""
 QUEUED_SHARE = 0.5
 """Of the time of requests that went out: from here on it is told that they waited for a connection."""
 
@@ -33,9 +48,32 @@ def of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
     by_route = made.by_route.to_pylist()
     for kind, what in CALLS.items():
         yield from _of_failures([row for row in by_route if row["kind"] == kind], what)
+    if made.by_route.losses.lost == 0:  # the ends may be among what was lost
+        stopped_ms = made.totals.stopped_ms
+        yield from _under_way(by_route, seconds, 1000.0 * seconds if stopped_ms is None else stopped_ms)
     yield from _of_queues([row for row in by_route if row["queue_ms"]], seconds)
-    kind = "server" if any(row["kind"] == "server" for row in by_route) else "client"
-    routes = [row for row in by_route if row["kind"] == kind]
+    kinds = {row["kind"] for row in by_route}
+    sides = SERVED if kinds & {*SERVED} else ASKED  # what went out took the time of what came in
+    told, named = list[tuple[str, str]](), set[str]()
+    for kind in (*sides, "sql"):
+        routes = [row for row in by_route if row["kind"] == kind and not _is_told(row, told)]
+        yield from _slow_routes(routes, kind, seconds, told)
+        for row in routes:
+            if _has_tail(row) and (kind, row["route"]) not in told and f"{kind} {row['route']}" not in named:
+                told.append((kind, row["route"]))
+                named.add(row["slow_by"] or "")
+                yield _of_tail(row, kind, seconds)
+
+
+def _is_told(row: Mapping[str, Any], told: Sequence[tuple[str, str]]) -> bool:
+    """Whether a call of gRPC is the request of HTTP that something is said of."""
+    return row["kind"].startswith("grpc") and any(route.endswith(row["route"]) for _, route in told)
+
+
+def _slow_routes(
+    routes: Sequence[Mapping[str, Any]], kind: str, seconds: float, told: list[tuple[str, str]]
+) -> Iterator[Finding]:
+    """Of one kind those whose median is far beyond that of all; they are ``told`` then."""
     count = sum(row["count"] for row in routes)
     routes = [row for row in routes if row["median_ms"] is not None]
     if count < FEW_REQUESTS or len(routes) < FEW_REQUESTS:
@@ -44,23 +82,36 @@ def of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
     usual = float(np.median(medians))
     for row in routes:
         if row["count"] >= FEW_REQUESTS and row["median_ms"] >= SLOW_MS and row["median_ms"] >= SLOWER * usual:
+            told.append((kind, row["route"]))
             spent = {
                 what: row[name]
-                for name, what in (
-                    ("queue_ms", "in the queue for a connection"),
-                    ("cpu_ms", "on processors"),
-                    ("gc_ms", "in pauses"),
-                    ("lock_ms", "for locks"),
-                )
-                if row[name] and row[name] >= 0.1 * row["total_ms"]
+                for name, what in SPENT.items()
+                if row[name] and row[name] >= LEAST_SHARE * row["total_ms"]
             }
-            told = ", ".join(f"{value:,.0f} ms {what}" for what, value in spent.items())
+            parts = ", ".join(f"{value:,.0f} ms {what}" for what, value in spent.items())
             yield Finding(
                 severity=max(SOME, share_of(row["total_ms"], seconds)),
                 question="requests",
                 text=f"{row['route']} takes {row['median_ms']:,.1f} ms in the median, where that of all {CALLS[kind]} is {usual:,.1f} ms; "
-                f"it is {row['count']:,} of {count:,} requests" + (f", and spent {told}" if told else ""),
+                f"it is {row['count']:,} of {count:,} {NOUNS.get(kind, 'requests')}"
+                + (f", and spent {parts}" if parts else ""),
             )
+
+
+def _has_tail(row: Mapping[str, Any]) -> bool:
+    """Whether more than a few of a route took far longer than most."""
+    return bool(row["slow"] >= FEW_SLOW and ONE_IN * row["slow"] >= row["count"])
+
+
+def _of_tail(row: Mapping[str, Any], kind: str, seconds: float) -> Finding:
+    """That some of a route took far longer than most, and what took their time."""
+    text = (
+        f"{row['route']} took {row['slow_ms'] / row['slow']:,.0f} ms on average in {row['slow']:,} of {row['count']:,} "
+        f"{NOUNS.get(kind, 'requests')}, where its median is {row['median_ms']:,.1f} ms"
+    )
+    if (by := row["slow_by"]) is not None:
+        text += f"; {row['slow_by_ms']:,.0f} of these {row['slow_ms']:,.0f} ms {SPENT.get(f'{by}_ms', f'in {by}')}"
+    return Finding(severity=max(SOME, share_of(row["slow_ms"], seconds)), question="requests", text=text)
 
 
 def _of_failures(routes: Sequence[Mapping[str, Any]], what: str) -> Iterator[Finding]:
@@ -77,6 +128,38 @@ def _of_failures(routes: Sequence[Mapping[str, Any]], what: str) -> Iterator[Fin
     if why != NO_REASON:
         text += f'{"; most of the first" if len(failed) > 1 else ", most of them"}: "{why[:LONGEST_TEXT]}"'
     yield Finding(severity=100.0 * number / count, question="requests", text=text)
+
+
+def _under_way(by_route: Sequence[Mapping[str, Any]], seconds: float, end_ms: float) -> Iterator[Finding]:
+    """That requests never ended, far beyond what their routes take: of each kind those that wait longest first."""
+    parts, longest, number = list[str](), 0.0, 0
+    for kind, what in CALLS.items():
+        of_kind = [row for row in by_route if row["kind"] == kind and row["unfinished"] and kind not in WITHOUT_ENDS]
+        still = {row["route"]: row for row in of_kind if _is_stuck(row, end_ms - row["open_since_ms"])}
+        if not still:
+            continue
+        rows = sorted(still.values(), key=lambda row: row["open_since_ms"])
+        count = sum(row["unfinished"] for row in rows)
+        number, told = number + count, f"one of the {what}" if count == 1 else f"{count:,} {what}"
+        if parts:
+            text = f"so {'is' if count == 1 else 'are'} {told}"
+        else:
+            longest = end_ms - rows[0]["open_since_ms"]
+            text = f"{told} {'is' if count == 1 else 'are'} still under way when the recording ends, "
+            text += f"{'' if count == 1 else 'the longest '}for {longest / 1000:,.1f} s"
+        text += ": " + ", ".join(f"{row['route']} ({row['unfinished']:,})" for row in rows[:ROUTES])
+        parts.append(text + (f" and {len(rows) - ROUTES:,} more" if len(rows) > ROUTES else ""))
+    if parts:  # one alone may be a stream, or a websocket
+        severity = max(SOME, share_of(longest, seconds)) if number > 1 else SOME
+        yield Finding(severity=severity, question="requests", text="; ".join(parts))
+
+
+def _is_stuck(row: Mapping[str, Any], open_ms: float) -> bool:
+    """Whether the first that has no end has been under way for longer than those take that have one; of one alone, longer than any did."""
+    if open_ms < OPEN_MS or row["median_ms"] is None:
+        return open_ms >= OPEN_MS
+    usual = row["max_ms"] if row["unfinished"] == 1 else row["p95_ms"]
+    return bool(open_ms >= OPEN_LONGER * row["median_ms"] and open_ms > usual)
 
 
 def _of_queues(routes: Sequence[Mapping[str, Any]], seconds: float) -> Iterator[Finding]:

@@ -11,13 +11,16 @@ from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, numbe
 from dotnetdiag.analysis.grouped_spread import GroupedSpread
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
+from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans
+from dotnetdiag.analysis.request_tails import TAIL_SHARE, RequestTails, least_of_tails
 from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
 from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.distinct import ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -28,7 +31,7 @@ _SUMMED = ("cpu_ms", "lock_ms", "allocated_bytes")
 _ROW = np.dtype([
     *((name, "f8") for name in ("start_ms", "duration_ms", "queue_ms", *COSTS)),
     *((name, "i8") for name in ("pid", "tid", "status")),
-    *((name, "i4") for name in ("label", "reason", "parent")),
+    *((name, "i4") for name in ("label", "reason", "parent", "group")),
     ("kind", "i1"),
     ("depth", "i1"),
 ])  # fmt: skip
@@ -37,6 +40,8 @@ _COLUMNS = (
     *COSTS,
     *("parent", "depth"),
 )
+_NEVER = -2
+"""No reason has that number."""
 _FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind in KINDS], np.int8)
 """Kinds of one name count as one."""
 
@@ -49,15 +54,24 @@ class RequestRows:
         self._told = {name: costs is not None and costs.told(spans)[name] for name in COSTS}
         self._kinds = Text.from_pylist([kind.name for kind in KINDS])
         self._labels, self._reasons = Text.from_pylist([*spans.labels]), [*spans.reasons]
+        self._nameless = self._reasons.index(NO_REASON) if NO_REASON in self._reasons else _NEVER
         self._rows = SpilledRows(_ROW)
         self._ways, self._way = routes(spans.labels, np.arange(len(spans.labels)))
         self._counts = np.zeros(len(KINDS), np.int64)
         self._failed = self._unfinished = 0
         self._groups, self._sums = RunningGroups(), RunningSums(("failed", "queued", "queue_ms", *COSTS))
+        self._open_since, self._warm = np.zeros(0), np.zeros(0)
+        """Of each group when the first began of those that have no end; infinite where all have one. And when the first ended
+        that has one."""
         self._durations = GroupedSpread()
-        self._failures = KeyedGroups(3)
+        self._failures = KeyedGroups(2)
+        self._by_status: dict[int, int] = {}
+        """Of a status the number of the reason that it is."""
         for some in _shown(spans, costs.pauses() if costs else None):
             self._add(some)
+        kind, _ = np.divmod(self._groups.keys(), 1 << 32)
+        self._median, self._p95 = self._durations.quantiles(self._groups.known, (0.5, TAIL_SHARE))
+        self._tails = RequestTails(self._rows, least_of_tails(kind, self._median, self._p95), self._warm)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -66,11 +80,21 @@ class RequestRows:
         numbers = np.arange(len(self._rows), len(self._rows) + len(some))
         kind = _FIRST_OF_KIND[some["kind"]]
         has_failed = (some["reason"] >= 0) | (some["status"] >= FAILED)
+        reason = self._with_statuses(some)
+        is_nameless = some["reason"] == self._nameless
+        some["reason"][is_nameless] = reason[is_nameless]
         self._counts += np.bincount(kind, minlength=len(KINDS))
         self._failed += int(has_failed.sum())
         self._unfinished += int(np.isnan(some["duration_ms"]).sum())
         group = self._groups.add(kind.astype(np.int64) << 32 | self._way[some["label"]], numbers, some["duration_ms"])
+        some["group"] = group
         self._durations.add(group, some["duration_ms"])
+        fresh = np.full(len(self._groups) - len(self._open_since), np.inf)
+        self._open_since, self._warm = np.append(self._open_since, fresh), np.append(self._warm, fresh)
+        still = np.isnan(some["duration_ms"])
+        first = np.flatnonzero(~still & np.isinf(self._warm[group]))[::-1]
+        self._warm[group[first]] = (some["start_ms"] + some["duration_ms"])[first]  # of several the first stays
+        np.minimum.at(self._open_since, group[still], some["start_ms"][still])
         queue = some["queue_ms"]
         self._sums.add(
             group,
@@ -78,9 +102,20 @@ class RequestRows:
             | {name: some[name] for name in COSTS},
         )
         rows = np.flatnonzero(has_failed)
-        reason = some["reason"][rows].astype(np.int64)
-        self._failures.add([group[rows], reason, np.where(reason < 0, some["status"][rows], 0)], numbers[rows])
+        self._failures.add([group[rows], reason[rows]], numbers[rows])
         self._rows.append(some)
+
+    def _with_statuses(self, some: Array) -> Array:
+        """The reason of each row: where none is told, or none by name, the status of those that failed by it."""
+        reason: Array = some["reason"].copy()
+        rows = np.flatnonzero(((reason < 0) | (reason == self._nameless)) & (some["status"] >= FAILED))
+        codes, which = ranked(some["status"][rows])
+        for code in codes.tolist():
+            if code not in self._by_status:
+                self._by_status[code] = len(self._reasons)
+                self._reasons.append(f"status {code}")
+        reason[rows] = np.array([self._by_status[code] for code in codes.tolist()], np.int32)[which]
+        return reason
 
     def totals(self) -> tuple[int, int, int, dict[str, int]]:
         """How many, how many failed, have no end, and how many there are of each kind."""
@@ -98,31 +133,40 @@ class RequestRows:
         found, sums = self._groups, self._sums
         order = np.lexsort((found.first, -found.count, -found.total))
         kind, way = np.divmod(found.keys()[order], 1 << 32)
-        median, most_of = self._durations.quantiles(found.known, (0.5, 0.95))
+        keys, tails = found.keys(), self._tails
+        largest = tails.largest(
+            self._told, lambda one: f"{KINDS[int(keys[one]) >> 32].name} {self._ways[int(keys[one]) & 0xFFFFFFFF]}"
+        )
+        by, by_ms = np.full(len(found), -1), np.full(len(found), np.nan)
+        by[[*largest]], by_ms[[*largest]] = np.arange(len(largest)), [ms for _, ms in largest.values()]
         columns: dict[str, Column] = {
             "kind": Coded(self._kinds, kind),
             "route": Coded(Text.from_pylist([*self._ways]), way),
             "count": whole(found.count[order]),
             "failed": whole(sums["failed"][order]),
+            "unfinished": whole((found.count - found.known)[order]),
+            "open_since_ms": number(self._open_since[order]),
             "total_ms": number(found.total[order]),
-            "median_ms": number(median[order]),
-            "p95_ms": number(most_of[order]),
+            "median_ms": number(self._median[order]),
+            "p95_ms": number(self._p95[order]),
             "max_ms": number(found.most[order]),
             "failure": self._commonest(order),
             "queue_ms": number(sums["queue_ms"][order], sums["queued"][order] > 0),
             **{name: _cost(sums[name][order], name, self._told[name]) for name in COSTS},
+            "slow": whole(tails.count[order]),
+            "slow_ms": number(tails.total[order]),
+            "slow_by": texts([word for word, _ in largest.values()], by[order]),
+            "slow_by_ms": number(by_ms[order]),
         }
         return answer_table("requests by route", columns, notes, losses)
 
     def _commonest(self, order: Array) -> Coded:
         """Of each group why most of it failed: the reason that is told, or the status."""
-        (group, reason, status), found, _ = self._failures.told()
+        (group, reason), found, _ = self._failures.told()
         made = np.full(len(order), -1)
         by = np.lexsort((-found.first, found.count))
         made[group[by]] = by  # of several the last: the most frequent, of equal ones that which came first
-        told = zip(reason.tolist(), status.tolist(), strict=True)
-        words = [f"status {code}" if why < 0 else self._reasons[why] for why, code in told]
-        return texts(words, made[order])
+        return texts([self._reasons[why] for why in reason.tolist()], made[order])
 
 
 class _Columns:

@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 ROWS = 8
 """Of each table, where nobody says how many."""
 
-_SPENT = ("queue_ms", "cpu_ms", "gc_ms", "lock_ms")
+_SPENT = {
+    "queue_ms": "queue ms",
+    "cpu_ms": "cpu ms",
+    "gc_ms": "gc ms",
+    "lock_ms": "lock ms",
+    "allocated_bytes": "alloc MB",
+}
 
-_LESS = ("lock ms", "gc ms", "95 % ms", "cpu ms", "queue ms", "median ms")
+_LESS = ("alloc MB", "lock ms", "gc ms", "95 % ms", "cpu ms", "queue ms", "median ms")
 """Columns that a narrow terminal does without, the first first."""
 
 _ROUTE_CELLS = 25
@@ -44,13 +50,21 @@ def show(made: RequestReport, number: int) -> None:
     kinds_there = set(totals.by_kind)
     routes = [row for row in made.by_route.to_pylist() if not is_part(row["kind"], kinds_there)]
     spent = [name for name in _SPENT if any(row[name] for row in routes)]
-    heads = ("count", "failed", "median ms", "95 % ms", "longest ms", *(name.replace("_", " ") for name in spent))
+    has_open = any(row["unfinished"] for row in routes)
+    heads = (
+        *("count", "failed", *(("no end",) if has_open else ()), "median ms", "95 % ms", "longest ms"),
+        *(_SPENT[name] for name in spent),
+    )
     cells = [
         (
             f"{row['count']:,}",
             f"{row['failed']:,}" if row["failed"] else "",
+            *((f"{row['unfinished']:,}" if row["unfinished"] else "",) if has_open else ()),
             *("" if row[name] is None else f"{row[name]:,.3f}" for name in ("median_ms", "p95_ms", "max_ms")),
-            *("" if row[name] is None else f"{row[name]:,.1f}" for name in spent),
+            *(
+                "" if row[name] is None else f"{row[name] / (1e6 if name.endswith('bytes') else 1):,.1f}"
+                for name in spent
+            ),
             row["kind"],
             row["route"],
         )
