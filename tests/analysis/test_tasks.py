@@ -10,7 +10,16 @@ from tests.analysis.traces import Seen, said, traced
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis import tasks as room
-from dotnetdiag.analysis.tasks import NO_EVENTS, OPERATION, WAIT_BEGUN, WAIT_ENDED, TaskReport, tasks
+from dotnetdiag.analysis.tasks import (
+    NO_EVENTS,
+    NO_MEMBERS,
+    OF_OTHERS,
+    OPERATION,
+    WAIT_BEGUN,
+    WAIT_ENDED,
+    TaskReport,
+    tasks,
+)
 from dotnetdiag.analysis.thread_pool import TPL, threadpool
 from dotnetdiag.trace.trace import Trace
 
@@ -105,6 +114,49 @@ def test_tasks_that_lie_and_await_each_other_are_chains_of_their_own() -> None:
     assert (made.totals.count, made.totals.chains, made.totals.deepest) == (3, 3, 1)
 
 
+def test_what_several_await_is_the_own_time_of_none_of_them() -> None:
+    """The first is the caller; the others have it below them as well, as far as it was meanwhile."""
+    events = [
+        *(awaits(0, 10, 20, "A.One"), awaits(1, 11, 10, "A.Leaf"), awaits(2, 10, 21, "A.Two")),
+        *(done(4, 11), awaits(5, 12, 10, "A.Leaf"), awaits(6, 10, 22, "A.Late"), done(9, 12), done(10, 10)),
+        # done once, it ends all that await it
+        *(done(10, 10), done(10, 10), awaits(20, 10, 23, "A.Behind"), done(21, 10)),
+    ]
+    made = tasks(traced(*events))
+    assert {row["method"]: (row["total_ms"], row["own_ms"]) for row in made.by_method} == {
+        "app!A.One()": (10.0, 3.0),
+        "app!A.Leaf()": (7.0, 7.0),
+        "app!A.Two()": (8.0, 2.0),
+        "app!A.Late()": (4.0, 1.0),
+        "app!A.Behind()": (1.0, 1.0),
+    }
+    chains = ["A.One > A.Leaf", "A.Two > A.Leaf", "A.Late > A.Leaf", "A.Behind > A.Leaf"]
+    assert (made.chains.values("chain"), made.totals.chains) == (chains, 4)
+
+
+def test_chains_of_tasks_that_lie_come_to_an_end() -> None:
+    """The first await of each task is above the others in a tree, and each task awaits the other one."""
+    events = [
+        awaits(0, 1, 0, "A.M"),
+        awaits(1, 2, 1, "A.N"),
+        awaits(2, 1, 2, "A.O"),
+        done(3, 1),
+        done(4, 2),
+        done(5, 1),
+    ]
+    made = tasks(traced(*events))
+    assert made.chains.values("chain") == ["A.M > A.N > A.O"]
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_that_members_are_not_told_is_said_where_a_task_of_several_is_awaited(name: str) -> None:
+    events = [operation(0, 10, name), awaits(1, 10, 20, "A.M"), awaits(2, 11, 21, "A.N"), done(3, 11), done(4, 10)]
+    made = tasks(traced(*events))
+    assert made.notes == made.by_method.notes == (NO_MEMBERS,)
+    assert [(row["method"], row["own_ms"]) for row in made.by_method] == [("app!A.M()", 3.0), ("app!A.N()", 1.0)]
+    assert tasks(traced(operation(0, 11, name), awaits(1, 10, 20, "A.M"), done(4, 10))).notes == ()
+
+
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=12), st.integers(1, 5))
 def test_any_callers_make_trees(callers: list[int], deepest: int) -> None:
     """Beside a walk up the callers of each."""
@@ -126,7 +178,7 @@ def test_as_many_as_events(name: str) -> None:
     trace = Trace(data_of(name), name=name)
     made = tasks(trace)
     assert made.totals.count == trace.counts().get(TPL, {}).get("TaskWait/Send", 0)
-    assert made.notes == (() if made.totals.count else (NO_EVENTS,))
+    assert made.notes in (((), (NO_MEMBERS,)) if made.totals.count else ((NO_EVENTS,),))
 
 
 CORE = dict.fromkeys(

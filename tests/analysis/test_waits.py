@@ -13,6 +13,7 @@ from tests.trace.made import RUNTIME
 
 from dotnetdiag.analysis import lasting, spilled, spread
 from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.analysis.profile import COLUMNS
 from dotnetdiag.analysis.stuck import STILL_MS, Stuck, with_stuck
 from dotnetdiag.analysis.tasks import TasksFold
@@ -20,6 +21,7 @@ from dotnetdiag.analysis.thread_pool import ThreadPoolFold
 from dotnetdiag.analysis.waits import (
     CONTENDED,
     GOT,
+    MANAGED_IDS,
     NO_CONTENTION,
     NO_OWNERS,
     WAITED,
@@ -29,7 +31,7 @@ from dotnetdiag.analysis.waits import (
     contention,
     waits,
 )
-from dotnetdiag.table import Losses, Table
+from dotnetdiag.table import Losses, Table, table
 from dotnetdiag.trace.trace import Trace
 
 
@@ -95,6 +97,17 @@ def test_who_waits_for_whom() -> None:
     ]
 
 
+@pytest.mark.parametrize("is_native", [True, False])
+def test_owners_are_told_by_the_runtimes_own_numbers_of_nativeaot_alone(is_native: bool) -> None:
+    """Of the others the main thread, which may have the lock, has the lowest id of all."""
+    trace = traced(wants(1, 5, "A.M", owner=3), gets(3, 5, 2.0))
+    (made,) = fold(trace, ContentionFold(runtime=lambda: RuntimeFacts(is_native=is_native)))
+    assert (MANAGED_IDS in made.notes) == (MANAGED_IDS in made.by_owner.notes) == is_native
+    assert MANAGED_IDS not in contention(trace).notes
+    (made,) = fold(traced(wanted_once(1, 5)), ContentionFold(runtime=lambda: RuntimeFacts(is_native=is_native)))
+    assert MANAGED_IDS not in made.notes
+
+
 def test_an_old_runtime_tells_no_owners() -> None:
     made = contention(traced(wanted_once(1, 1), gets(2, 1, 1.0)))
     assert NO_OWNERS in made.notes
@@ -147,6 +160,34 @@ def test_threads_that_wait_when_the_recording_ends(
     assert (found.in_circle and "deadlock" in found.text()) == in_circle
 
 
+@pytest.mark.parametrize(
+    ("between", "in_circle"),
+    [
+        # a third thread wanted the lock of the second before the first did, and got it: it may have it still
+        ([wants(50, 3, "A.M", owner=2), wants(100, 1, "A.M", owner=2), gets(150, 3, 100)], False),
+        # it got it before the first began to wait
+        ([wants(50, 3, "A.M", owner=2), gets(80, 3, 30), wants(100, 1, "A.M", owner=2)], True),
+        # which was first is less than the runtime's measure tells
+        ([wants(50, 3, "A.M", owner=2), wants(100, 1, "A.M", owner=2), gets(100.1, 3, 50.1)], False),
+        # the owner gave it back and has it again
+        ([wants(100, 1, "A.M", owner=2), wants(120, 2, "A.M", owner=3), gets(150, 2, 30)], True),
+        # the owner was another, from whom the second has it
+        ([wants(100, 1, "A.M", owner=3), wants(120, 2, "A.M", owner=3), gets(150, 2, 30)], True),
+        # it is of another lock
+        ([wants(50, 3, "A.M", lock=9, owner=2), wants(100, 1, "A.M", owner=2), gets(150, 3, 100)], True),
+        # the first had it itself, just before
+        ([wants(50, 1, "A.M", owner=2), gets(99, 1, 50.1), wants(100, 1, "A.M", owner=2)], True),
+    ],
+)
+def test_a_lock_that_another_got_since_closes_no_circle(
+    between: list[Seen], in_circle: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = contention(traced(*between, wants(200, 2, "A.N", lock=0x30, owner=1), ends(1000, 3)))
+    assert Stuck(made, 1.0, least_ms=20.0).in_circle == in_circle
+    monkeypatch.setattr(table, "PIECE_ROWS", 2)
+    assert Stuck(made, 1.0, least_ms=20.0).in_circle == in_circle
+
+
 def test_where_events_were_lost_nobody_is_taken_for_stuck() -> None:
     made = contention(traced(wants(100, 1, "A.M", owner=2), ends(1000, 3)))
     assert Stuck(made, 1.0, least_ms=20.0).threads == 1
@@ -156,7 +197,7 @@ def test_where_events_were_lost_nobody_is_taken_for_stuck() -> None:
 
 
 def test_what_has_no_end_is_told_of_each_method_lock_and_owner() -> None:
-    events = [wants(1, 1, "A.M", owner=2), wants(2, 2, "B.N", lock=0x30, owner=1), wants(3, 3, "A.M"), gets(4, 3, 1.0)]
+    events = [wants(0, 3, "A.M"), gets(1, 3, 1.0), wants(2, 1, "A.M", owner=2), wants(3, 2, "B.N", lock=0x30, owner=1)]
     made = contention(traced(*events))
     assert [(row["method"], row["count"], row["unfinished"]) for row in made.by_method.to_pylist()] == [
         ("app!A.M()", 2, 1),

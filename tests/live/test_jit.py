@@ -30,8 +30,9 @@ def test_the_methods_of_a_program_from_its_start(runtime: str, tmp_path: Path, m
     assert_the_same(tmp_path / "jit.nettrace")
 
 
-def test_the_methods_of_a_program_that_runs(tmp_path: Path) -> None:
-    """3.1 starts no session before it is asked."""
+@pytest.mark.parametrize("events", ["jit+compilation", "jit"])
+def test_the_methods_of_a_program_that_runs(events: str, tmp_path: Path) -> None:
+    """3.1 starts no session before it is asked, and compiles in the background on threads of the pool."""
     path = tmp_path / "jit.nettrace"
     with workload("3.1", "cpu", "rounds=100", "wait=stdin", "linger=stdin") as target:
         asked: list[bool] = []
@@ -41,7 +42,7 @@ def test_the_methods_of_a_program_that_runs(tmp_path: Path) -> None:
                 asked.append(True)
                 target.say()
 
-        dd.collect(target.pid, path, duration=3, progress=progress, **EVENTS)
+        dd.collect(target.pid, path, duration=3, progress=progress, **{**EVENTS, "clr_events": events})
     assert_the_same(path)
 
 
@@ -68,7 +69,7 @@ def assert_the_same(path: Path) -> None:
 def test_who_waited_is_known_without_the_keyword_that_tells_it(
     runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TraceEvent says of all methods then that threads waited for them. By what is told with the keyword, the tier tells it too."""
+    """By what is told with the keyword, the ends of compilations tell it too."""
     words, environment = command(runtime, "generics+cpu", "rounds=100")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -42,7 +42,7 @@ def everything(trace: Trace) -> Everything:
         "allocations": AllocationsFold(seconds=seconds),
         "exceptions": ExceptionsFold(seconds=seconds),
         "requests": RequestsFold(),
-        "contention": ContentionFold(),
+        "contention": ContentionFold(runtime=facts_of(trace)),
         "waits": WaitsFold(),
         "threadpool": ThreadPoolFold(seconds=seconds),
         "tasks": TasksFold(),

@@ -13,7 +13,6 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, whole
-from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
@@ -47,7 +46,7 @@ TIERS = (
 )
 """As TraceEvent writes them, by bits 7 to 9 of a method's flags (.NET Core 3 and later)."""
 _OF_TIERS = [TIERS.index(name) for name in ("OptimizedTier1", "QuickJittedInstrumented", "OptimizedTier1Instrumented")]
-"""What a thread of the tiers compiles, and nothing else (8 to 10); now and then 8 compiles such a method where it is called."""
+"""What is compiled in the background, where the method had code before: its end has a ReJITID then (3.1 to 10), and none where it is called."""
 _NAME = ("MethodNamespace", "MethodName", "MethodSignature")
 MOST_NAMES = 1 << 20
 """Different parts of names of methods that are told apart."""
@@ -106,7 +105,7 @@ class JitFold:
         self._is_native = is_native
         self._parts = Texts(MOST_NAMES)
         self._starts = KeptEvents(having(JITTING), ("MethodID", "MethodILSize"), names=_NAME, texts=self._parts)
-        self._ends = KeptEvents(having(LOADED), ("MethodID", "MethodSize", "MethodFlags"))
+        self._ends = KeptEvents(having(LOADED), ("MethodID", "MethodSize", "MethodFlags", "ReJITID"))
         self._entries = KeptEvents(having(ENTRY), ("MethodID", "EntryPoint"))
         self._in_background = [KeptEvents(named(name)) for name in _BACKGROUND]
         self._inlining = InliningEvents()
@@ -135,7 +134,8 @@ class JitFold:
         compile_ms = np.where(known, picked(ends.ms, end, 0.0) - starts.ms, 0.0)
         native = np.maximum(picked(ends["MethodSize"], end, 0), 0)
         il = np.maximum(starts["MethodILSize"], 0)
-        waited = ~self._is_background(starts, tier)
+        is_of_tiers = np.isin(tier, _OF_TIERS) & (picked(ends["ReJITID"], end, 0) > 0)
+        waited = ~self._is_background(starts, is_of_tiers)
         looked = latest_rows(
             [entries.pid, entries["MethodID"]], entries.ms, [starts.pid, starts["MethodID"]], starts.ms
         )
@@ -206,15 +206,12 @@ class JitFold:
             names.append(f"{self._parts[space]}.{self._parts[name]}{said[max(said.find('('), 0) :]}")
         return Coded(Text.from_pylist(names), which.reshape(-1))
 
-    def _is_background(self, starts: Kept, tier: Array) -> Array:
-        """Whether a thread of the tiers compiled it, between the begin and the end of such work; where a process tells of none, by the tiers of
-        what each thread compiled.
+    def _is_background(self, starts: Kept, is_of_tiers: Array) -> Array:
+        """Whether a thread of the tiers compiled it, between the begin and the end of such work; where a process tells of none, what is of the
+        tiers by its end.
         """
         began, ended = (kept.all() for kept in self._in_background)
-        thread = combined([starts.pid, starts.tid], len(starts))[1]
-        is_of_tiers = np.isin(tier, _OF_TIERS)
-        has_others = np.bincount(thread, ~is_of_tiers & (tier > 0)) > 0
-        made = is_of_tiers & ~has_others[thread] & ~np.isin(starts.pid, began.pid)
+        made = is_of_tiers & ~np.isin(starts.pid, began.pid)
         for first in began.threads().tolist():
             pid, tid = began.pid[first], began.tid[first]
             rows = np.flatnonzero((starts.pid == pid) & (starts.tid == tid))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,6 +13,8 @@ from dotnetdiag.analysis.waits import WaitReport
 from dotnetdiag.table import Table
 
 MOST_METHODS = 2
+EDGE_MS = 0.5
+"""The runtime measures a contention by so much longer than its events are apart: who got a lock within it may have had it before."""
 STILL_MS = 100.0
 """Of a thread that waits when the recording ends: from then on it is told."""
 
@@ -34,6 +36,7 @@ class _Row(NamedTuple):
 
     start_ms: float
     is_open: bool
+    lock: str | None
     owner: int
     method: str | None
 
@@ -44,12 +47,46 @@ def _last_of_threads(waits: Table) -> dict[_Key, _Row]:
     thread = combined([waits.numpy("pid"), waits.numpy("tid")], len(waits))[1]
     last = np.zeros(int(thread.max()) + 1, np.int64)
     last[thread] = np.arange(len(waits))
-    names = ("pid", "tid", "start_ms", "duration_ms", "owner_tid", "method")
+    names = ("pid", "tid", "start_ms", "duration_ms", "lock", "owner_tid", "method")
     columns = [waits[name].take(last).to_pylist() for name in names]
     return {
-        (pid, tid): _Row(start_ms, duration_ms is None, owner or 0, method)
-        for pid, tid, start_ms, duration_ms, owner, method in zip(*columns, strict=True)
+        (pid, tid): _Row(start_ms, duration_ms is None, lock, owner or 0, method)
+        for pid, tid, start_ms, duration_ms, lock, owner, method in zip(*columns, strict=True)
     }
+
+
+_Lock: TypeAlias = tuple[int, str | None]
+"""A process and one of its locks."""
+
+
+def _last_to_get(waits: Table, wanted: Collection[_Lock]) -> dict[_Lock, tuple[float, int]]:
+    """Of those of the locks that somebody waited for and got when that was last, in ms, and which thread did."""
+    found = dict[_Lock, tuple[float, int]]()
+    for piece in waits.pieces():
+        locks = zip(piece.numpy("pid").tolist(), piece["lock"].to_pylist(), strict=True)
+        rows = [row for row, lock in enumerate(locks) if lock in wanted]
+        names = ("pid", "lock", "tid", "start_ms", "duration_ms")
+        for pid, lock, tid, start_ms, duration_ms in zip(
+            *(piece[name].take(rows).to_pylist() for name in names), strict=True
+        ):
+            if duration_ms is not None:
+                found[pid, lock] = max(found.get((pid, lock), (0.0, 0)), (start_ms + duration_ms, tid))
+    return found
+
+
+def _owners(waits: Table, still: Mapping[_Key, _Row]) -> dict[_Key, int]:
+    """Who has the lock that each waits for: the owner when that began, unless another thread has waited for it and got it since; 0 where it is
+    not known.
+    """
+    got = _last_to_get(waits, {(pid, row.lock) for (pid, _), row in still.items() if row.lock is not None})
+    made = dict[_Key, int]()
+    for (pid, tid), row in still.items():
+        got_ms, by = got.get((pid, row.lock), (0.0, 0))
+        if got_ms <= row.start_ms or by in (tid, row.owner):
+            made[pid, tid] = row.owner
+        else:
+            made[pid, tid] = by if got_ms > row.start_ms + EDGE_MS else 0
+    return made
 
 
 class Stuck:
@@ -72,8 +109,9 @@ class Stuck:
         rows = sorted(still.values(), key=lambda row: row.start_ms)
         self.threads, self.longest_ms = len(still), 1000.0 * seconds - rows[0].start_ms
         self.methods = [*dict.fromkeys(row.method for row in rows if row.method is not None and is_named(row.method))]
-        owner = {key: row.owner for key, row in still.items()}
-        self.in_circle = any(self._is_circle(owner, key) for key in owner)
+        if len(still) > 1:
+            owner = _owners(made.waits, still)
+            self.in_circle = any(self._is_circle(owner, key) for key in owner)
 
     @staticmethod
     def _is_circle(owner: Mapping[tuple[int, int], int], key: tuple[int, int]) -> bool:

@@ -2,7 +2,8 @@
 
 An await is of a task, and by the task that goes on when that is done (of one that blocks its thread, by the task that it blocks, if any). So the
 awaits of a program are trees: who awaits the task by which another awaits is its caller. The logical stack of an await is the methods that await on
-the way to it, whatever threads they ran on. What an await took counts for it but for the awaits that its own task had meanwhile.
+the way to it, whatever threads they ran on. What an await took counts for it but for the awaits that its own task had meanwhile. Of several that
+await one task the first is the caller of what that awaits. What a task of several (Task.WhenAll) waits for is not told: nothing is below it.
 
 A method is known by the stack of its await, else (NativeAOT) by the name of its task, which the TPL tells with keyword 0x8.
 """
@@ -23,7 +24,7 @@ from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, narrow, of_source
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
-from dotnetdiag.analysis.pairs import first_rows
+from dotnetdiag.analysis.pairs import first_rows, latest_rows
 from dotnetdiag.analysis.profile import MILLISECONDS, State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.spread import Spread
@@ -52,6 +53,12 @@ CHAINS = 1000
 """The longest, of which it is told who awaited what."""
 SEPARATOR = " > "
 UNKNOWN = "?"
+OF_OTHERS = ("Task.WhenAll", "Task.WhenAny", "Task.Unwrap")
+"""Names of tasks that are done when others are; the last is that of Task.Run with an asynchronous method."""
+NO_MEMBERS = (
+    "which tasks Task.WhenAll, Task.WhenAny and Task.Run of an asynchronous method wait for is not told: "
+    "own ms counts what those awaited too, and their chains begin anew"
+)
 NO_EVENTS = (
     "no tasks: none was awaited, or the recording lacks their events "
     "(record with --providers System.Threading.Tasks.TplEventSource:0xB:5)"
@@ -140,6 +147,8 @@ class _Answer:
         is_blocking = made.column("Behavior") == BLOCKING
         by[is_blocking] = made.column("OriginatingTaskID")[is_blocking]
         self._blocking = int(is_blocking.sum())
+        first, own = first_rows(self._pid, task, self._pid, task), np.arange(len(task))
+        self._first = narrow(np.where(first >= 0, first, own))
         caller = first_rows(self._pid, task, self._pid, by)
         caller[caller == np.arange(len(caller))] = -1
         caller, depth = levels(caller, DEEPEST)
@@ -158,12 +167,14 @@ class _Answer:
         self._method_ids, self._method = ranked(self._frame)
         shown = ["" if one < 0 else self._frames.name(one) for one in self._method_ids.tolist()]
         self._methods = Text.from_pylist(shown)
-        self._own_ms = _own_ms(self._duration, self._caller)
+        self._own_ms = _own_ms(made.column("ms"), self._duration, self._caller, self._first)
 
     def report(self) -> TaskReport:
         """The tables."""
         made, known = self._made, ~np.isnan(self._duration)
-        notes = () if len(made) else (NO_EVENTS,)
+        of_others = [number for number, name in enumerate(self._texts) if name in OF_OTHERS]
+        has_members = bool(np.isin(self._name, of_others).any())
+        notes = (NO_MEMBERS,) if has_members else () if len(made) else (NO_EVENTS,)
         begins = _begins(known, self._caller)
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
@@ -251,8 +262,10 @@ class _Answer:
             chain = [row]
             while caller[chain[0]] >= 0:
                 chain.insert(0, int(caller[chain[0]]))
-            while longest[chain[-1]] >= 0:
-                chain.append(int(longest[chain[-1]]))
+            ways = set[int]()  # tasks of damaged files may await each other
+            while (way := int(self._first[chain[-1]])) not in ways and longest[way] >= 0:
+                ways.add(way)
+                chain.append(int(longest[way]))
             ids = self._frame[chain].tolist()
             chains.append(SEPARATOR.join(self._frames.name(one, Style.SOURCE) if one >= 0 else UNKNOWN for one in ids))
             depths.append(len(chain))
@@ -303,11 +316,28 @@ def _names_of(operation: Kept) -> Array:
     return np.append(operation["OperationName"], -1)
 
 
-def _own_ms(duration_ms: Array, caller: Array) -> Array:
-    """What each took, but for what its own awaits took meanwhile."""
+def _own_ms(start_ms: Array, duration_ms: Array, caller: Array, first: Array) -> Array:
+    """What each took, but for what its own awaits took meanwhile. ``first``: of each the first that awaits the same task, which is their caller."""
     plain = np.nan_to_num(duration_ms)
     below = summed_by_parent(caller, plain)
+    rows = np.flatnonzero((first != np.arange(len(first))) & (below[first] > 0) & (plain > 0))
+    if len(rows):
+        has = np.flatnonzero(np.isin(caller, first[rows]))
+        has = has[np.lexsort((start_ms[has], caller[has]))]
+        begin, end = (
+            _taken_until(start_ms[rows] + lasted, first[rows], caller[has], start_ms[has], plain[has])
+            for lasted in (0.0, plain[rows])
+        )
+        below[rows] = end - begin
     return np.where(np.isnan(duration_ms), 0.0, np.maximum(plain - below, 0.0))
+
+
+def _taken_until(until_ms: Array, of: Array, caller: Array, start_ms: Array, plain: Array) -> Array:
+    """Of each caller what the awaits below took until then, and those of the callers before it; these are in the order of callers and begins."""
+    before = np.cumsum(plain) - plain
+    latest = latest_rows([caller], start_ms, [of], until_ms)
+    taken = before[latest] + np.minimum(until_ms - start_ms[latest], plain[latest])
+    return np.where(latest >= 0, taken, before[np.searchsorted(caller, of)])
 
 
 def _begins(known: Array, caller: Array) -> Array:

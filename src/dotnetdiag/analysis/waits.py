@@ -20,6 +20,7 @@ from dotnetdiag.analysis.fold import OfTypes, fold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
+from dotnetdiag.analysis.native import RuntimeFacts, facts_of
 from dotnetdiag.analysis.pairs import latest_rows
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.running_groups import KeyedGroups
@@ -99,7 +100,7 @@ class WaitReport(Report):
 
 def contention(trace: Trace) -> WaitReport:
     """Every time that a thread of a recording wanted a lock which another had."""
-    (made,) = fold(trace, ContentionFold())
+    (made,) = fold(trace, ContentionFold(runtime=facts_of(trace)))
     return made
 
 
@@ -110,11 +111,12 @@ def waits(trace: Trace) -> WaitReport:
 
 
 class ContentionFold:
-    """What :func:`contention` asks, window by window."""
+    """What :func:`contention` asks, window by window. ``runtime``: what is known of it, asked at the end."""
 
     needs_activities = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
+        self._runtime = runtime
         self._events = LastingEvents(
             KeptEvents(having(CONTENDED), ("LockID", OBJECT, OWNER)),
             KeptEvents(having(GOT), ("DurationNs",)),
@@ -131,7 +133,10 @@ class ContentionFold:
 
     def result(self) -> WaitReport:
         """The answer, of what came until now; more may come, and another be asked for."""
-        return _Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION)
+        made = _Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION)
+        if len(made.by_owner) and self._runtime().is_native:
+            return made.with_notes((*made.notes, MANAGED_IDS))
+        return made
 
 
 class WaitsFold:
@@ -214,7 +219,7 @@ class _Answer:
         """The tables; ``nothing`` is the note where there are none."""
         made, is_lock = self._made, self._is_lock
         by_method, by_lock, by_owner = KeyedGroups(2), KeyedGroups(2 if is_lock else 3), KeyedGroups(3)
-        durations, unfinished, most_owner = Spread(), 0, 0
+        durations, unfinished = Spread(), 0
         for first, rows in made.slices():
             number_, duration = first + np.arange(len(rows)), rows["duration_ms"]
             pid, tid = made.pid[rows["kind"]], made.tid[rows["kind"]]
@@ -231,12 +236,9 @@ class _Answer:
                 owner = np.maximum(rows[OWNER], 0)
                 at = np.flatnonzero(owner)
                 by_owner.add([pid[at], tid[at], owner[at]], number_[at], duration[at])
-                most_owner = max(most_owner, int(owner.max(initial=0)))
         notes = [] if len(made) else [nothing]
         if len(made) and is_lock and not len(by_lock):
             notes.append(NO_OWNERS)
-        if most_owner and most_owner < made.tid.min():
-            notes.append(MANAGED_IDS)
         notes += made.stacks.notes if len(made) else ()
         locks = ("pid", "lock") if is_lock else ("pid", SOURCE, "object")
         owners = ("pid", "tid", "owner_tid")

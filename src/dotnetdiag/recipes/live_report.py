@@ -84,9 +84,16 @@ class LiveKind:
         return made.saying(texts)
 
 
-def _kind(module: str, fold: str, *providers: str, is_timed: bool = False, **instead: str) -> LiveKind:
+def _kind(
+    module: str, fold: str, *providers: str, is_timed: bool = False, asks_runtime: bool = False, **instead: str
+) -> LiveKind:
     return LiveKind(
-        module=module, fold=fold, providers=",".join((*providers, NAMES)), is_timed=is_timed, instead=instead
+        module=module,
+        fold=fold,
+        providers=",".join((*providers, NAMES)),
+        is_timed=is_timed,
+        asks_runtime=asks_runtime,
+        instead=instead,
     )
 
 
@@ -102,6 +109,7 @@ _ALONE: Mapping[str, LiveKind] = {
         "waits",
         "ContentionFold",
         f"{CLR_PROVIDER}:0x4000:4",
+        asks_runtime=True,
         NO_CONTENTION="no contention: no thread waited for a lock",
     ),
     "exceptions": _kind(
