@@ -22,6 +22,7 @@ from dotnetdiag.analysis.request_findings import CALLS, of_requests
 from dotnetdiag.analysis.requests import RequestReport, requests
 from dotnetdiag.analysis.thread_pool import threadpool
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.trace import Trace
 
 
@@ -146,7 +147,7 @@ def open_requests(*routes: tuple[str, int, float, float | None], lost: int | Non
 
 
 def requests_found(made: RequestReport, seconds: float = 10.0) -> list[str]:
-    return [one.text for one in of_requests(made, seconds)]
+    return [one.text for one in of_requests(made, Recorded(0.0, seconds))]
 
 
 def test_what_fails_most_comes_first_and_what_is_not_named_is_counted() -> None:
@@ -183,7 +184,7 @@ def test_requests_that_never_end_are_told_of_all_kinds_at_once() -> None:
         "30 requests that came in are still under way when the recording ends, the longest for 3.2 s: of 1 (29), of 2 (1); "
         "so are 3 requests that went out: of 0 (3)"
     )
-    assert [one.severity for one in of_requests(made, 10.0)] == [32.0]
+    assert [one.severity for one in of_requests(made, Recorded(0.0, 10.0))] == [32.0]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def with_tails(*routes: Tail) -> RequestReport:
     ],
 )
 def test_a_route_of_which_some_take_far_longer_is_told(slow: int, by: str | None, said: str | None) -> None:
-    found = list(of_requests(with_tails(("server", "GET /orders/*", 40, slow, by)), 10.0))
+    found = list(of_requests(with_tails(("server", "GET /orders/*", 40, slow, by)), Recorded(0.0, 10.0)))
     assert [one.text for one in found] == (
         []
         if said is None
@@ -274,15 +275,6 @@ def test_of_each_kind_what_is_slow_is_slow_among_its_own(kind: str) -> None:
         *(("server", name, 10, 0, 600.0, None, None) for name in ("GET /a", "GET /b")),
     )
     assert any("2.0 ms" in text for text in requests_found(beside)) == (kind not in ("client", "grpc client"))
-
-
-@pytest.mark.parametrize(("stopped_ms", "is_told"), [(None, True), (9500.0, True), (8999.0, False)])
-def test_what_the_runtime_tells_when_it_is_stopped_is_no_time_of_requests(
-    stopped_ms: float | None, is_told: bool
-) -> None:
-    made = open_requests(("server", 2, 8000.0, None))
-    found = requests_found(replace(made, totals=replace(made.totals, stopped_ms=stopped_ms)))
-    assert len(found) == is_told
 
 
 @pytest.mark.parametrize("lost", [1, None])

@@ -269,14 +269,6 @@ def test_what_fails_without_a_reason_has_the_status_for_one() -> None:
     assert (route["failed"], route["failure"]) == (3, "status 500")
 
 
-def test_when_a_recording_was_stopped_is_told() -> None:
-    request: Event = (HOSTING, "RequestStart", {"method": "GET", "path": "/"}, A)
-    assert requests(said(request)).totals.stopped_ms is None
-    made = requests(Trace(data_of("web-10.nettrace")))
-    assert made.totals.stopped_ms is not None
-    assert max(made.requests.values("start_ms")) < made.totals.stopped_ms
-
-
 def test_a_name_that_is_empty_is_that_of_this_host() -> None:
     made = requests(said((DNS, "ResolutionStart", {"hostNameOrAddress": ""}, A)))
     assert made.requests.values("name") == ["(this host)"]

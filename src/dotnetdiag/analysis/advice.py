@@ -219,7 +219,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_pool(answers.threadpool, seconds, (answers.cpu, answers.waits.profile))
     yield from of_waits(answers.waits, seconds)
     yield from of_deadlock(answers.cpu, answers.contention)
-    yield from of_requests(answers.requests, seconds)
+    yield from of_requests(answers.requests, answers.recorded)
     yield from of_exceptions(answers.exceptions, seconds)
     yield from of_jit(answers.jit, seconds)
     yield from _of_logs(answers.logs)

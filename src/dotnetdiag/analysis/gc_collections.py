@@ -9,6 +9,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
+from dotnetdiag.analysis.condemned import INDUCED
 from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_events import (
@@ -35,7 +36,7 @@ from dotnetdiag.trace.trace import Trace
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _PROMOTED = tuple(f"TotalPromotedSize{place}" for place in range(len(GENERATIONS)))
-_INDUCED = (1, 7, 9, 10, 17)
+
 NO_EVENTS = "no collections: none took place, or the recording lacks their events (record with --profile gc-collect, or gc-verbose)"
 
 CUT = (
@@ -153,7 +154,7 @@ class GcFold:
 
     def _notes(self, induced_by: Column) -> tuple[str, ...]:
         """Why it is not told who asked for collections."""
-        is_induced = np.isin(self._events.triggered.kept["Reason"], _INDUCED).any()
+        is_induced = np.isin(self._events.triggered.kept["Reason"], INDUCED).any()
         if not is_induced or rows_with(induced_by, is_named).any():
             return ()
         if self._losses.told.damage is not None:
@@ -164,15 +165,15 @@ class GcFold:
         """Who asked for each collection, of those that a program asks for: the collection begins next."""
         kept = self._events.triggered.kept
         made = self._events.triggered.result(
-            "Induced collections", "collections", np.where(np.isin(kept["Reason"], _INDUCED), 1.0, -1.0)
+            "Induced collections", "collections", np.where(np.isin(kept["Reason"], INDUCED), 1.0, -1.0)
         )
         methods: list[Array] = []
         for one in processes:
             of = np.full(one.count, len(kept))
-            rows = np.flatnonzero((kept.pid == one.pid) & np.isin(kept["Reason"], _INDUCED))
+            rows = np.flatnonzero((kept.pid == one.pid) & np.isin(kept["Reason"], INDUCED))
             at = np.searchsorted(one.starts.ms, kept.ms[rows], "left")
             of[at[at < one.count]] = rows[at < one.count]
-            of[~np.isin(one.starts["Reason"], _INDUCED)] = len(kept)
+            of[~np.isin(one.starts["Reason"], INDUCED)] = len(kept)
             methods.append(of)
         rows = np.concatenate([np.zeros(0, np.int64), *methods])
         told = rows < len(kept)
@@ -262,7 +263,7 @@ def _totals(processes: Sequence[ProcessCollections], seconds: float | None) -> G
     heaps, before = joined(_COUNTS["heaps"]), joined(_COUNTS["before_bytes"])
     return GcTotals(
         count=sum(one.count for one in processes),
-        induced=int(sum(np.isin(one.starts["Reason"], _INDUCED).sum() for one in processes)),
+        induced=int(sum(np.isin(one.starts["Reason"], INDUCED).sum() for one in processes)),
         pause_ms=float(pauses.sum()),
         max_pause_ms=float(pauses.max(initial=0.0)),
         mean_pause_ms=float(pauses.mean()) if len(pauses) else None,

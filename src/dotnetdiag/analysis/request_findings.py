@@ -11,6 +11,7 @@ from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Fi
 from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_tails import LEAST_SHARE, ONE_IN
 from dotnetdiag.analysis.requests import RequestReport
+from dotnetdiag.trace.recorded import Recorded
 
 SLOW_MS, SLOWER = 20.0, 5.0
 """A route is slow whose median is that long, and so many times that of all."""
@@ -43,14 +44,13 @@ QUEUED_SHARE = 0.5
 """Of the time of requests that went out: from here on it is told that they waited for a connection."""
 
 
-def of_requests(made: RequestReport, seconds: float) -> Iterator[Finding]:
+def of_requests(made: RequestReport, recorded: Recorded) -> Iterator[Finding]:
     """That requests failed, waited for a connection, or took far longer than others."""
-    by_route = made.by_route.to_pylist()
+    by_route, seconds = made.by_route.to_pylist(), recorded.seconds
     for kind, what in CALLS.items():
         yield from _of_failures([row for row in by_route if row["kind"] == kind], what)
     if made.by_route.losses.lost == 0:  # the ends may be among what was lost
-        stopped_ms = made.totals.stopped_ms
-        yield from _under_way(by_route, seconds, 1000.0 * seconds if stopped_ms is None else stopped_ms)
+        yield from _under_way(by_route, recorded)
     yield from _of_queues([row for row in by_route if row["queue_ms"]], seconds)
     kinds = {row["kind"] for row in by_route}
     sides = SERVED if kinds & {*SERVED} else ASKED  # what went out took the time of what came in
@@ -130,12 +130,12 @@ def _of_failures(routes: Sequence[Mapping[str, Any]], what: str) -> Iterator[Fin
     yield Finding(severity=100.0 * number / count, question="requests", text=text)
 
 
-def _under_way(by_route: Sequence[Mapping[str, Any]], seconds: float, end_ms: float) -> Iterator[Finding]:
+def _under_way(by_route: Sequence[Mapping[str, Any]], recorded: Recorded) -> Iterator[Finding]:
     """That requests never ended, far beyond what their routes take: of each kind those that wait longest first."""
     parts, longest, number = list[str](), 0.0, 0
     for kind, what in CALLS.items():
         of_kind = [row for row in by_route if row["kind"] == kind and row["unfinished"] and kind not in WITHOUT_ENDS]
-        still = {row["route"]: row for row in of_kind if _is_stuck(row, end_ms - row["open_since_ms"])}
+        still = {row["route"]: row for row in of_kind if _is_stuck(row, _open_ms(row, recorded))}
         if not still:
             continue
         rows = sorted(still.values(), key=lambda row: row["open_since_ms"])
@@ -144,18 +144,23 @@ def _under_way(by_route: Sequence[Mapping[str, Any]], seconds: float, end_ms: fl
         if parts:
             text = f"so {'is' if count == 1 else 'are'} {told}"
         else:
-            longest = end_ms - rows[0]["open_since_ms"]
+            longest = _open_ms(rows[0], recorded)
             text = f"{told} {'is' if count == 1 else 'are'} still under way when the recording ends, "
             text += f"{'' if count == 1 else 'the longest '}for {longest / 1000:,.1f} s"
         text += ": " + ", ".join(f"{row['route']} ({row['unfinished']:,})" for row in rows[:ROUTES])
         parts.append(text + (f" and {len(rows) - ROUTES:,} more" if len(rows) > ROUTES else ""))
     if parts:  # one alone may be a stream, or a websocket
-        severity = max(SOME, share_of(longest, seconds)) if number > 1 else SOME
+        severity = max(SOME, share_of(longest, recorded.seconds)) if number > 1 else SOME
         yield Finding(severity=severity, question="requests", text="; ".join(parts))
 
 
+def _open_ms(row: Mapping[str, Any], recorded: Recorded) -> float:
+    """How long the first of a route that has no end has been under way when the recording ends."""
+    return 1000.0 * recorded.end_s - float(row["open_since_ms"])
+
+
 def _is_stuck(row: Mapping[str, Any], open_ms: float) -> bool:
-    """Whether the first that has no end has been under way for longer than those take that have one; of one alone, longer than any did."""
+    """Whether that is longer than those take that have ended; of one alone, longer than any did."""
     if open_ms < OPEN_MS or row["median_ms"] is None:
         return open_ms >= OPEN_MS
     usual = row["max_ms"] if row["unfinished"] == 1 else row["p95_ms"]

@@ -26,7 +26,6 @@ from dotnetdiag.analysis.request_rows import RequestRows
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
 from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Table
-from dotnetdiag.trace.symbol_events import RUNDOWN
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -45,15 +44,12 @@ NO_ACTIVITIES = (
 
 @dataclass(frozen=True, kw_only=True)
 class RequestTotals:
-    """``by_kind``: how many of each. ``unfinished`` have no end in the recording. ``failed``: with a failure, or a status of 500 or more.
-    ``stopped_ms``: when the recording was stopped, before the runtime told of its methods; None where that is not there.
-    """
+    """``by_kind``: how many of each. ``unfinished`` have no end in the recording. ``failed``: with a failure, or a status of 500 or more."""
 
     count: int
     failed: int
     unfinished: int
     by_kind: Mapping[str, int]
-    stopped_ms: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +72,6 @@ def requests(trace: Trace) -> RequestReport:
     return made
 
 
-def _is_stopped(schema: EventSchema) -> bool:
-    """Whether it is the first of what a runtime tells of its methods when a session stops: no others come from then on."""
-    return schema.provider == RUNDOWN and schema.name == "Method/DCStopInit"
-
-
 class RequestsFold:
     """What :func:`requests` asks, window by window. Without ``costs`` what requests spend is not known, and of samples, ticks and contention
     nothing is kept.
@@ -100,8 +91,6 @@ class RequestsFold:
             names=("LoggerName",),
             activities=True,
         )
-        self._stopped = KeptEvents(_is_stopped)
-        self._stopped_ms = np.inf
         self._can_begin = False
         self._losses = LossesToTell()
 
@@ -112,7 +101,6 @@ class RequestsFold:
             or (self._costs is not None and self._costs.wants(schema))
             or self._queue.wants(schema)
             or self._messages.wants(schema)
-            or _is_stopped(schema)
         )
 
     def feed(self, window: EventTable) -> None:
@@ -123,9 +111,6 @@ class RequestsFold:
             self._can_begin = any(map(self._spans.begins, window.schemas.values()))
         if not self._can_begin:
             return
-        stopped = self._stopped.events_of(window)
-        if len(stopped):
-            self._stopped_ms = min(self._stopped_ms, float(self._stopped.of(stopped).ms.min()))
         self._spans.feed(window)
         if self._costs is not None:
             self._costs.feed(window)
@@ -190,12 +175,6 @@ class RequestsFold:
         return RequestReport(
             requests=rows.table(notes, self._losses.told),
             by_route=rows.by_route(notes, self._losses.told),
-            totals=RequestTotals(
-                count=count,
-                failed=failed,
-                unfinished=unfinished,
-                by_kind=by_kind,
-                stopped_ms=self._stopped_ms if np.isfinite(self._stopped_ms) else None,
-            ),
+            totals=RequestTotals(count=count, failed=failed, unfinished=unfinished, by_kind=by_kind),
             notes=tuple(notes),
         )
