@@ -284,3 +284,14 @@ def test_a_signal_whose_error_was_swallowed_is_the_first_press_of_what_begins_th
         with signals.pressed(lambda number, *, again: came.append((number, again))):
             pass
     assert came == [(signal.SIGTERM, False)]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_what_a_library_takes_for_ctrl_c_keeps_its_code(number: signal.Signals) -> None:
+    """As DuckDB does of any signal that raises in it."""
+    with pytest.raises(KeyboardInterrupt) as found, interrupted():
+        try:
+            signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+    assert getattr(found.value, "exit_code", 2) == CODES[number]

@@ -147,3 +147,13 @@ def test_what_was_lost_is_said(paths: list[str]) -> None:
     assert done.returncode == 0
     assert "gccollect-10" in done.stderr
     assert "what was whole was read" in done.stderr
+
+
+def test_each_file_is_asked_once(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it is given by its name and by a pattern."""
+    query = "select count(*) as n from events"
+    (once,) = json.loads(run("trace", "sql", paths[0], query, "--json").stdout)
+    monkeypatch.chdir(Path(paths[0]).parent)
+    name = Path(paths[0]).name
+    (twice,) = json.loads(run("trace", "sql", name, f"{name[:-1]}?", f"./{name}", query, "--json").stdout)
+    assert once == twice

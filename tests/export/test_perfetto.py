@@ -172,3 +172,24 @@ def test_all_of_a_recording_is_there(name: str) -> None:
         (len(one) for one in made.slices if one.kind == "GC pause"), 0
     )
     assert len(found.values) == sum(len(one.ns) for one in made.counters)
+
+
+def test_what_touches_on_one_track_or_begins_together_has_its_own_times() -> None:
+    """Of events of one time the importer takes those first that come first in the file."""
+    from tests.export.tracks_made import slices_of
+
+    made = tracks_made()
+    rows = [
+        (1, 1.0, 2.0, "a", "", -1),
+        (1, 2.0, 3.0, "b", "", -1),
+        (1, 3.0, 9.0, "outer", "refused", -1),
+        (1, 3.0, 6.0, "inner", "", 2),
+        (1, 3.0, 4.0, "innermost", "late", 3),
+        (1, 6.0, 9.0, "behind", "", 2),
+    ]
+    slices = slices_of("Requests", rows, of_threads=False)
+    found = read(Tracks(samples=made.samples, slices=(slices,), threads={}, end_ns=made.end_ns))
+    times = {name: (begin / 1e6, end / 1e6) for _, name, _, begin, end in found.slices}
+    assert times == {row[3]: row[1:3] for row in rows}
+    assert {name: detail for _, name, detail, *_ in found.slices if detail} == {"outer": "refused", "innermost": "late"}
+    assert len({track for track, *_ in found.slices}) == 1

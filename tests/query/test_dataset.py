@@ -234,3 +234,26 @@ def test_few_recordings_are_open_at_a_time(folder: Path, monkeypatch: pytest.Mon
     assert repr(made).startswith("<Dataset of 3 recordings: ")
     list(made.batches("events", "ms"))
     assert opened == [0]
+
+
+def test_all_that_arrow_asks_of_a_data_set_is_answered_or_refused(folder: Path, tmp_path: Path) -> None:
+    made = dd.dataset(str(folder / "events-10.nettrace")).to_arrow("GC/Start")
+    whole = made.to_table()
+    deep = made.filter(WHERE)
+    assert deep.count_rows() == deep.to_table().num_rows == made.count_rows(filter=WHERE) < len(whole)
+    assert deep.filter(pyarrow.dataset.field("Depth") > 1).to_table() == made.to_table(
+        filter=pyarrow.dataset.field("Depth") > 1
+    )
+    assert made.scanner(columns=["Depth"], filter=WHERE).to_table() == deep.to_table(columns=["Depth"])
+    assert made.take([2, 0]) == whole.take([2, 0])
+    assert made.sort_by([("ms", "descending")]).to_table()["ms"].to_pylist() == sorted(
+        whole["ms"].to_pylist(), reverse=True
+    )
+    counts = pyarrow.dataset.dataset(made.to_table(["Count", "Depth"]))
+    assert counts.join(counts, "Count", right_suffix="_other").to_table().num_rows == len(whole)
+    pyarrow.dataset.write_dataset(made, tmp_path / "written", format="parquet")
+    assert pyarrow.dataset.dataset(tmp_path / "written").count_rows() == len(whole)
+    assert made.partition_expression.equals(pyarrow.dataset.scalar(True))
+    for refused in (made.get_fragments, lambda: made.replace_schema(whole.schema)):
+        with pytest.raises(NotImplementedError, match="a scan of recordings has"):
+            refused()

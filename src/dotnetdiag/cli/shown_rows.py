@@ -57,7 +57,7 @@ def figures(
 def _figure(name: str, value: float | None) -> str:
     if value is None:
         return ""
-    if name == "unfinished":
+    if name in ("unfinished", "waiting"):
         return f"{value:,}"
     return (
         f"{value / 1e6:,.3f}"

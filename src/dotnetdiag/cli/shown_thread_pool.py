@@ -44,7 +44,8 @@ def show(made: ThreadPoolReport, number: int) -> None:
         echo()
         columns = ("starved at ms", "for ms", "pieces", "longest ms")
         table(columns, starved, right=columns)
-    figures(made.by_method, ("method",), number, called={"method": "queued by"})
+    of = ("total_ms", "max_ms", *(("waiting",) if any(made.by_method.values("waiting")) else ()))
+    figures(made.by_method, ("method",), number, of=of, called={"method": "queued by"})
     changed = [
         (f"{row['ms']:,.3f}", f"{row['threads']:,}", row["reason"]) for row in made.adjustments[:number].to_pylist()
     ]

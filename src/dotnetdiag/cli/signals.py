@@ -78,6 +78,10 @@ def interrupted() -> Iterator[None]:
         yield
         if _swallowed is not None:
             raise _swallowed
+    except KeyboardInterrupt as error:
+        if isinstance(error, Terminated) or _end_wanted is None or _end_wanted[1] == signal.SIGINT:
+            raise
+        raise ending(_end_wanted[1]) from error  # a library says of any signal that somebody has pressed Ctrl-C
     finally:
         is_over = True
         sys.unraisablehook = said

@@ -9,7 +9,7 @@ within it, on whatever threads. Texts are written once and have numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import IO
 
@@ -29,6 +29,8 @@ _TIMESTAMP, _SEQUENCE, _FLAGS = 8, 10, 13
 _CLOCKS, _EVENT, _INTERNED, _DESCRIPTOR, _SAMPLE = 6, 11, 12, 60, 66
 _CLEARED, _NEEDS_STATE = 1, 2
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
+_DEEPEST = 64
+"""So many that begin at one time on one track are told apart."""
 _MAPPING_PATHS, _FUNCTIONS, _FRAMES, _STACKS, _MAPPINGS, _NAMES, _DETAIL_NAMES, _DETAILS = 17, 5, 6, 7, 19, 2, 3, 29
 _REALTIME, _BOOTTIME = 1, 6
 _USER = 2
@@ -135,16 +137,16 @@ class _Trace:
         track = self._tracks_of(slices, top, end)
         flows = _flows(slices, top) + self._leading(slices)
         is_long = end > slices.start_ns
-        order = np.lexsort((-end, slices.start_ns))
-        for low in range(0, len(order), _CHUNK):
-            rows = order[low : low + _CHUNK]
-            for kind, some in ((_BEGIN, rows[is_long[rows]]), (_INSTANT, rows[~is_long[rows]])):
-                self._events(kind, slices.start_ns, track, some, names, details, flows)
-        # of those that end at one time the last to begin first
+        # who reads it puts events in the order of their times, those of one time in that of the file: what ends makes way for what begins then
         order = np.flatnonzero(is_long)
-        order = order[np.lexsort((-slices.start_ns[order], end[order]))]
+        order = order[np.argsort(end[order], kind="stable")]
         for low in range(0, len(order), _CHUNK):
             self._events(_END, end, track, order[low : low + _CHUNK])
+        for begun in _outer_first(track, slices.start_ns, end):
+            for low in range(0, len(begun), _CHUNK):
+                rows = begun[low : low + _CHUNK]
+                for kind, some in ((_BEGIN, rows[is_long[rows]]), (_INSTANT, rows[~is_long[rows]])):
+                    self._events(kind, slices.start_ns, track, some, names, details, flows)
 
     def _leading(self, slices: Slices) -> list[tuple[Array, Array]]:
         """Arrows from requests to what was within them on tracks of threads: one from each, that goes on from one to the next."""
@@ -308,3 +310,15 @@ def _columns(flows: Sequence[tuple[Array, Array]], rows: Array, many: int) -> li
     order = np.argsort(of, kind="stable")
     first = np.searchsorted(of[order], rows)
     return [arrow[order[first + at]] for at in range(many)]
+
+
+def _outer_first(track: Array, begin: Array, end: Array) -> Iterator[Array]:
+    """All rows, each once: those that begin on a track when another does, that ends later, come in a later part."""
+    order = np.lexsort((-end, begin, track))
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (np.diff(track[order]) != 0) | (np.diff(begin[order]) != 0)
+    at = np.flatnonzero(is_first)
+    within = np.minimum(np.arange(len(order)) - at[np.cumsum(is_first) - 1], _DEEPEST)
+    for depth in np.unique(within).tolist():
+        rows = order[within == depth]
+        yield rows[np.argsort(begin[rows], kind="stable")]

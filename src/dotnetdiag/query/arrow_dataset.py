@@ -19,10 +19,16 @@ def dataset_of(scan: Scan) -> Any:
     import pyarrow.dataset
 
     class ScanDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
-        """What libraries ask of ``pyarrow.dataset.Dataset``, with a scan behind it."""
+        """What libraries ask of ``pyarrow.dataset.Dataset``, with a scan behind it, of rows that fulfil ``where``."""
 
-        def __init__(self) -> None:
-            """Its base is made by none but pyarrow itself."""
+        def __init__(self, where: Any = None) -> None:
+            """Its base is made by none but pyarrow itself: nothing that it has may be asked of it, which would end the process."""
+            self._where = where
+
+        def _both(self, filter: Any) -> Any:
+            if self._where is None or filter is None:
+                return filter if self._where is None else self._where
+            return self._where & filter
 
         @property
         def schema(self) -> pyarrow.Schema:
@@ -31,29 +37,69 @@ def dataset_of(scan: Scan) -> Any:
 
         def scanner(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
             """What reads some columns of the rows that fulfil the filter."""
-            return _Scanner(scan, columns, filter)
+            made = _Scanner(scan, columns, self._both(filter)).to_reader()
+            return pyarrow.dataset.Scanner.from_batches(made)
 
         def to_batches(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
             """The rows of some columns."""
-            return scan.batches(columns, filter)
+            return scan.batches(columns, self._both(filter))
 
         def to_table(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
             """All of them at once."""
-            return _Scanner(scan, columns, filter).to_reader().read_all()
+            return _Scanner(scan, columns, self._both(filter)).to_reader().read_all()
 
         def count_rows(self, filter: Any = None, **_: Any) -> int:
             """How many fulfil the filter."""
-            return sum(batch.num_rows for batch in scan.batches((), filter))
+            return sum(batch.num_rows for batch in scan.batches((), self._both(filter)))
 
         def head(self, num_rows: int, columns: Any = None, filter: Any = None, **_: Any) -> Any:
             """The first of them."""
             found, left = [], num_rows
+            filter = self._both(filter)
             for batch in scan.batches(columns, filter):
                 found.append(batch.slice(0, left))
                 left -= found[-1].num_rows
                 if left <= 0:
                     break
             return arrow().Table.from_batches(found, _Scanner(scan, columns, filter).schema)
+
+        def filter(self, expression: Any) -> Any:
+            """The rows that fulfil it too."""
+            return ScanDataset(self._both(expression))
+
+        def take(self, indices: Any, columns: Any = None, filter: Any = None, **_: Any) -> Any:
+            """Some rows, by their places."""
+            return self.to_table(columns, filter).take(indices)
+
+        @property
+        def partition_expression(self) -> Any:
+            """That of one with no parts."""
+            return pyarrow.dataset.scalar(True)
+
+        def _in_memory(self) -> Any:
+            return pyarrow.dataset.dataset(self.to_table())
+
+        def sort_by(self, sorting: Any, **named: Any) -> Any:
+            """All rows in memory, sorted."""
+            return self._in_memory().sort_by(sorting, **named)
+
+        def join(self, right_dataset: Any, *given: Any, **named: Any) -> Any:
+            """With the rows of another, in memory."""
+            right = right_dataset._in_memory() if isinstance(right_dataset, ScanDataset) else right_dataset
+            return self._in_memory().join(right, *given, **named)
+
+        def join_asof(self, right_dataset: Any, *given: Any, **named: Any) -> Any:
+            """With those of another that are nearest, in memory."""
+            right = right_dataset._in_memory() if isinstance(right_dataset, ScanDataset) else right_dataset
+            return self._in_memory().join_asof(right, *given, **named)
+
+        def get_fragments(self, filter: Any = None) -> Any:
+            """Not told: a scan has none."""
+            raise NotImplementedError("a scan of recordings has no fragments: read it with to_batches")
+
+        def replace_schema(self, schema: Any) -> Any:
+            """Not told: a scan has the schema of its events."""
+            raise NotImplementedError("a scan of recordings has the schema of its events: cast what to_table gives")
 
     return ScanDataset()
 

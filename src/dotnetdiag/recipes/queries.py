@@ -26,12 +26,16 @@ def open_alone(path: str) -> Trace:
 
 
 def recordings_of(sources: Sources, options: Mapping[str, Any] | None = None) -> Sequence[Recording]:
-    """The recordings of a trace, a path, a URL, a pattern, or several of these. Raises UsageError, InputError."""
+    """The recordings of a trace, a path, a URL, a pattern, or several of these, each once. Raises UsageError, InputError."""
     given = [sources] if isinstance(sources, str | os.PathLike | Trace) else list(sources)
-    found: list[Recording] = []
+    found: dict[object, Recording] = {}
     for one in given:
-        found += [OpenTrace(one)] if isinstance(one, Trace) else find_recordings(one, open_alone, options)
-    return found or find_recordings([], open_alone)
+        if isinstance(one, Trace):
+            found[id(one)] = OpenTrace(one)
+            continue
+        for file in find_recordings(one, open_alone, options):
+            found.setdefault(file.name if file.path is None else os.path.realpath(file.path), file)
+    return list(found.values()) or find_recordings([], open_alone)
 
 
 def database(
