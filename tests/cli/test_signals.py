@@ -286,12 +286,16 @@ def test_a_signal_whose_error_was_swallowed_is_the_first_press_of_what_begins_th
     assert came == [(signal.SIGTERM, False)]
 
 
+def raised_in_a_library(number: int) -> None:
+    """As DuckDB does of any signal that raises in it."""
+    try:
+        signal.raise_signal(number)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt from None
+
+
 @pytest.mark.parametrize("number", NUMBERS)
 def test_what_a_library_takes_for_ctrl_c_keeps_its_code(number: signal.Signals) -> None:
-    """As DuckDB does of any signal that raises in it."""
     with pytest.raises(KeyboardInterrupt) as found, interrupted():
-        try:
-            signal.raise_signal(number)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt from None
+        raised_in_a_library(number)
     assert getattr(found.value, "exit_code", 2) == CODES[number]
