@@ -11,6 +11,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from tests.docs.shell import can_be_alone
 from tests.imports import SHARED as KNOWS_SHARED
 from tests.imports import imported, module_of
@@ -19,6 +20,9 @@ from tests.live import supported
 from tests.live.runtimes import REQUIRED, available
 from tests.nettrace.recordings import recordings
 from tests.shared import IN_CI, SHARED
+
+settings.register_profile("unhurried", deadline=None)  # how long an example takes says something of the machine
+settings.load_profile("unhurried")
 
 LIVE = ("tests/live/",)
 LIVE_BESIDE = (
