@@ -14,6 +14,7 @@ from tests.query.asked import named, opened, saved
 
 import dotnetdiag as dd
 from dotnetdiag.errors import FormatError, InputError, MissingDependency, UnknownName, UsageError
+from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.query import duckdb_engine, tables
 from dotnetdiag.query.duckdb_engine import Database
 from dotnetdiag.query.recordings import OpenTrace
@@ -346,3 +347,28 @@ def test_a_table_is_read_several_times_at_once() -> None:
     again = trace.sql("select ms, tid, event, stack_id, leaf from events").to_pandas()
     same = again.groupby(["ms", "tid", "event", "stack_id"]).size()
     assert made == [{"n": int((same**2).sum()), "leaves": again.leaf.nunique()}]
+
+
+def test_what_a_report_is_called_with_is_any_text_and_a_comment_is_none(tmp_path: Path) -> None:
+    names = ["Order.Begin", "Order.End", 'say "hi"', "it's; \U0001f600", ""]
+    with (tmp_path / "x.nettrace").open("wb") as file, Writer(file, start_ns=0, process_id=1) as writer:
+        for number, name in enumerate(names, 1):
+            writer.add_metadata(Metadata(metadata_id=number, provider="Shop", event_id=number, name=name))
+            writer.write_event(number, number * 1000, b"", thread=7)
+    trace = dd.open(tmp_path / "x.nettrace")
+
+    def count(table: str) -> int:
+        (row,) = trace.sql(f"select count(*) as n from {table}").to_pylist()
+        return int(row["n"])
+
+    assert count("spans('Order.Begin', 'Order.End')") == 1
+    assert count("spans(stop := 'Order.' || 'End', /* the first */ start := 'Order.Begin')") == 1
+    for name in names[:4]:
+        quoted = name.replace("'", "''")
+        assert count(f"stacks('{quoted}')") == 0
+    assert count("events -- stacks('nothing')") == count("events where event <> $$spans('A', 'B')$$") == len(names)
+    for wrong in ("spans()", "spans('Order.Begin')", "stacks(no_column)"):
+        with pytest.raises(UsageError):
+            count(wrong)
+    with pytest.raises(UnknownName, match="'nothing'"):
+        count("stacks('nothing')")

@@ -25,7 +25,9 @@ _FILE = re.compile(r'Cannot access file "(?P<name>.+?)"', re.DOTALL)
 _SHOW = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _SILENT = ("CREATE", "DROP", "ALTER", "INSERT", "UPDATE", "DELETE")
 """Statements that answer with nothing, which DuckDB says as a table of no rows."""
-_TEXT = r"\s*'((?:[^']|'')*)'\s*"
+_CALLED = re.compile(r"called (?P<name>[a-z]+)(?P<texts>( [0-9A-F]*)+)")
+"""The name of the table that a report's function gives: its texts in hexadecimal digits, for a name of any characters would be taken apart."""
+_MACRO = re.compile(r"[Mm]acro \"?(?P<name>[a-z]+)")
 CLOSED = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -151,12 +153,19 @@ class Database:
     def _refusal(self, error: Exception) -> UsageError:
         """What DuckDB says, without the place where it says it."""
         said = " ".join(str(error).partition("\n\nLINE ")[0].split())
+        called = _MACRO.search(said)
+        report = None if called is None else REPORTS.get(called["name"])
+        if report is not None and report.arguments:
+            return UsageError(f"{report.name} is written {report.called}, each a text in quotes")
         if isinstance(error, self._duckdb.PermissionException):
             return UsageError(f"a query reads recordings alone, unless external access is asked for: {said}")
         return UsageError(said)
 
     def _define(self, name: str, *, is_function: bool) -> None:
         """Make the table of a name, or the function that gives a report's. Raises as ``sql``."""
+        if (called := _CALLED.fullmatch(name)) is not None:
+            self._register(called["name"], tuple(bytes.fromhex(one).decode() for one in called["texts"][1:].split(" ")))
+            return
         report = REPORTS.get(name.lower())
         if not is_function:
             if name.lower() == TABLES:
@@ -172,23 +181,21 @@ class Database:
             self._database.execute(f"create macro {report.name}() as table select * from {report.name}")  # noqa: S608
 
     def _define_calls(self, statement: str) -> None:
-        """Make the tables of reports that are called with texts: their names are what is called, with the texts behind it."""
+        """Make the functions of reports that are called with texts: each gives the table of a name that tells them."""
         for report in REPORTS.values():
-            if not report.arguments or not re.search(rf"\b{report.name}\s*\(", statement, re.IGNORECASE):
-                continue
-            call = re.compile(rf"\b{report.name}\s*\({','.join([_TEXT] * len(report.arguments))}\)", re.IGNORECASE)
-            for found in call.finditer(statement):
-                self._register(report.name, tuple(one.replace("''", "'") for one in found.groups()))
-            key = " || ' ' || ".join([f"'{report.name}'", *report.arguments])
-            made = f"create or replace macro {report.name}({', '.join(report.arguments)}) as table"
-            self._database.execute(f"{made} from query_table({key})")
+            if report.arguments and re.search(rf"\b{report.name}\b", statement, re.IGNORECASE):
+                texts = " || ' ' || ".join(f"hex({one}::varchar)" for one in report.arguments)
+                made = f"create or replace macro {report.name}({', '.join(report.arguments)}) as table"
+                self._database.execute(f"{made} from query_table('\"called {report.name} ' || {texts} || '\"')")
 
     def _register(self, name: str, arguments: tuple[str, ...]) -> None:
         scan = Scan(find_table(name, arguments), self._recordings, self._shelf, coded=True)
         if not scan.exists:
             raise unknown(next((one for one in arguments if not self._has(one)), name), self._known())
         self._scans.append(scan)
-        self._database.register(scan.table.name if arguments else name, dataset_of(scan))
+        if arguments:
+            name = " ".join(["called", name, *(one.encode().hex().upper() for one in arguments)])
+        self._database.register(name, dataset_of(scan))
 
     def _has(self, event: str) -> bool:
         for recording in self._recordings:

@@ -90,9 +90,9 @@ def _values(array: Any) -> Array:
 
 def _number(array: Any) -> Any:
     pa = arrow()
-    if array.type.scale == 0:
+    for whole in (pa.int64(), pa.uint64()) if array.type.scale == 0 else ():
         try:
-            return array.cast(pa.int64())
+            return array.cast(whole)
         except pa.ArrowInvalid:
             pass
     return array.cast(pa.float64())
