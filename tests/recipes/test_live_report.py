@@ -21,6 +21,7 @@ from dotnetdiag.providers.composition import compose
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.recipes import live_report
 from dotnetdiag.recipes.live_report import KINDS, LiveReport
+from dotnetdiag.trace.recorded import recorded_of
 from dotnetdiag.trace.trace import Trace
 
 SESSIONS = [name for name in recordings() if data_of(name).startswith(b"Nettrace\x14\0\0\0!")]
@@ -63,7 +64,7 @@ def cut(data: bytes) -> list[bytes]:
 def test_a_recording_that_arrives_bit_by_bit_has_the_same_answer(kind: str, name: str) -> None:
     data = data_of(name)
     trace = Trace(data)
-    lasted_s = trace.duration.total_seconds()
+    lasted_s = recorded_of(trace).end_s
     whole, arrived = (
         getattr(dd, kind)(trace).to_json(),
         answer(kind, *cut(data), has_all=False, lasted_s=lasted_s).to_json(),
@@ -121,9 +122,17 @@ OPTIONAL = {
     "ThreadPoolWorkerThread/Wait": "names threads alone",
     "TypeLoad/Start": "some thousands at a start",
     "TypeLoad/Stop": "some thousands at a start",
+    "WaitHandleWait/Start": "many, of threads that have nothing to do",
+    "WaitHandleWait/Stop": "many, of threads that have nothing to do",
 }
 """What answers do without, and why it is not asked for."""
-ESSENTIAL = {"allocations": {"GC/AllocationTick"}, "threads": {"GC/AllocationTick"}, "requests": {"GC/AllocationTick"}}
+_WAITS = {"WaitHandleWait/Start", "WaitHandleWait/Stop"}
+ESSENTIAL = {
+    "allocations": {"GC/AllocationTick"},
+    "threads": {"GC/AllocationTick", *_WAITS},
+    "requests": {"GC/AllocationTick"},
+    "waits": _WAITS,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

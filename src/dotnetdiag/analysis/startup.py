@@ -9,6 +9,7 @@ do that at once, so that the parts need not come to the whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from pathlib import PurePath, PureWindowsPath
 from typing import Any, TypeAlias
 
@@ -274,6 +275,15 @@ def no_events(lacking: Sequence[str]) -> str:
         f"no {' or '.join(what)}: there were none, or the recording lacks their events (record with --clrevents "
         f"{'+'.join(keywords)}{level} too)"
     )
+
+
+def said_of_all() -> dict[str, str]:
+    """What is said in the place of :func:`no_events` where all was asked for."""
+    return {
+        no_events(lacking): f"no {' or '.join(KINDS[name][0] for name in lacking)}: there were none"
+        for count in range(1, len(KINDS) + 1)
+        for lacking in combinations(KINDS, count)
+    }
 
 
 def _pids(rows: Table) -> Array:

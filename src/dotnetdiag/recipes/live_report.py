@@ -81,6 +81,8 @@ class LiveKind:
             for one in (self, *self.parts)
             for name, text in one.instead.items()
         }
+        for one in (self, *self.parts):
+            texts |= getattr(import_module(f"dotnetdiag.analysis.{one.module}"), "said_of_all", dict)()
         return made.saying(texts)
 
 
