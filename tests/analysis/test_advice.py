@@ -316,7 +316,7 @@ def test_a_pool_that_starves_says_where_its_threads_are() -> None:
     corelib = {"System.Threading.Monitor": "/x/System.Private.CoreLib.dll"}
     trace = traced(*events, modules=corelib)
     made = threadpool(traced(*(adjusted(10 * place, count, 8) for place, count in enumerate((2, 3, 4, 5, 6)))))
-    (found,) = of_pool(made, 1.0, [cpu(trace)])
+    (found,) = of_pool(made, 1.0, [lambda: cpu(trace)])
     assert found.text.endswith("; for 100 % of their time its threads are in App.Handle")
-    (other,) = of_pool(made, 1.0, [cpu(traced(*events[2:]))])
+    (other,) = of_pool(made, 1.0, [lambda: cpu(traced(*events[2:]))])
     assert "its threads are" not in other.text

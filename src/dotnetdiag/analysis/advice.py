@@ -213,10 +213,10 @@ def advice_of(answers: Answers) -> AdviceReport:
 
 
 def _findings(answers: Answers) -> Iterator[Finding]:
-    yield from _of_gc(answers.gc, answers.allocations)
     seconds = answers.recorded.seconds
+    yield from _of_gc(answers.gc, answers.allocations, seconds)
     yield from _of_contention(answers.contention, answers.recorded)
-    yield from of_pool(answers.threadpool, seconds, (answers.cpu, answers.waits.profile))
+    yield from of_pool(answers.threadpool, seconds, (lambda: answers.cpu, lambda: answers.waits.profile))
     yield from of_waits(answers.waits, seconds)
     yield from of_deadlock(answers.cpu, answers.contention)
     yield from of_requests(answers.requests, answers.recorded)
@@ -226,11 +226,11 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_cpu(answers.cpu, seconds)
 
 
-def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
+def _of_gc(made: GcReport, allocated: AllocationReport, seconds: float) -> Iterator[Finding]:
     totals = made.totals
     if not totals.count:
         return
-    share, process = _most_paused(made)
+    share, process = _most_paused(made, seconds)
     is_long = share >= PAUSED_PERCENT or totals.max_pause_ms >= LONG_PAUSE_MS
     is_induced = totals.induced >= INDUCED and totals.induced >= INDUCED_SHARE * totals.count
     if not (is_long or is_induced):
@@ -254,15 +254,12 @@ def _of_gc(made: GcReport, allocated: AllocationReport) -> Iterator[Finding]:
     yield Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
 
 
-def _most_paused(made: GcReport) -> tuple[float, str]:
+def _most_paused(made: GcReport, seconds: float) -> tuple[float, str]:
     """The share of time of the process that was paused most, in per cent, and what it is called."""
-    share, pids = made.totals.pause_percent or 0.0, made.collections.numpy("pid")
-    distinct, which = np.unique(pids, return_inverse=True)
-    if len(distinct) < 2:
-        return share, "the program"
+    pids, which = np.unique(made.collections.numpy("pid"), return_inverse=True)
     sums = np.bincount(which, np.nan_to_num(made.collections.numpy("pause_ms")))
     most = int(sums.argmax())
-    return share * len(sums) * float(sums[most]) / max(float(sums.sum()), 1e-9), f"process {int(distinct[most])}"
+    return share_of(float(sums[most]), seconds), f"process {int(pids[most])}" if len(pids) > 1 else "the program"
 
 
 def _of_contention(made: WaitReport, recorded: Recorded) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ A fold keeps what it needs of a window, and not the window. Several share one pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -45,8 +46,8 @@ None: not known.
 
 
 def seconds_of(trace: Trace) -> Callable[[], Recorded]:
-    """As :data:`Seconds`: which part of the time a trace tells of."""
-    return lambda: recorded_of(trace)
+    """As :data:`Seconds`: which part of the time a trace tells of, found out once for all that ask."""
+    return cache(lambda: recorded_of(trace))
 
 
 def recorded_in(seconds: Seconds) -> Recorded | None:

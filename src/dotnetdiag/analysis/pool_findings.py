@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from dotnetdiag.analysis.finding import SOME, Finding, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.rows import THREAD_POOL
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import own_frames
+from dotnetdiag.analysis.stacked import most_of
 from dotnetdiag.analysis.thread_pool import ThreadPoolReport
 
 STARVED_MS = 100.0
@@ -20,7 +20,9 @@ BLOCKED_TIMES = 4
 """So often a pool has taken threads because its own waited for tasks: once or twice is a start."""
 
 
-def of_pool(made: ThreadPoolReport, seconds: float, seen: Sequence[StackProfile] = ()) -> Iterator[Finding]:
+def of_pool(
+    made: ThreadPoolReport, seconds: float, seen: Sequence[Callable[[], StackProfile]] = ()
+) -> Iterator[Finding]:
     """That work waited in the queue of the thread pool, or that it took more threads because nothing went on, or its own were blocked. ``seen``:
     samples or waits, of which the first that has some of the pool's threads tells where these are.
     """
@@ -44,7 +46,7 @@ def of_pool(made: ThreadPoolReport, seconds: float, seen: Sequence[StackProfile]
         text += f"; it took more threads {times(blocked)} because its threads waited for tasks (Task.Wait, Task.Result)"
     if totals.max_threads:
         text += f" (at most {totals.max_threads:,} threads)"
-    text += next(filter(None, map(_where, seen)), "")
+    text += next(filter(None, (_where(profile()) for profile in seen)), "")
     yield Finding(severity=max(share_of(totals.starved_ms, seconds), SOME), question="threadpool", text=text)
 
 
@@ -54,13 +56,11 @@ def _where(profile: StackProfile) -> str:
     if not of_pool.any():
         return ""
     profile = profile.take(of_pool[profile.thread], "is of the pool")
-    frames, which = np.unique(own_frames(profile), return_inverse=True)
-    weights = np.bincount(which, profile.weight, len(frames))
-    most = int(weights.argmax()) if len(frames) else 0
-    if not weights.sum() or frames[most] < 0 or weights[most] < MOST_OF_POOL * weights.sum():
+    total = float(profile.weight.sum())
+    name, most = most_of(profile)
+    if name is None or most < MOST_OF_POOL * total:
         return ""
-    name, share = profile.frames.name(int(frames[most])), 100 * weights[most] / weights.sum()
-    return f"; for {share:.0f} % of their time its threads are in {short(name)}" if is_named(name) else ""
+    return f"; for {100 * most / total:.0f} % of their time its threads are in {short(name)}" if total else ""
 
 
 def _added_for_blocked(made: ThreadPoolReport) -> int:

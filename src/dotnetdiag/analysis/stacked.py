@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
+from dotnetdiag.analysis.method_words import is_named
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -119,6 +120,17 @@ def method_column(profile: StackProfile, frame: Array) -> Coded:
     names = ["" if one < 0 else profile.frames.name(one) for one in distinct.tolist()]
     known = frame >= 0
     return Coded(Text.from_pylist([*names]), which, None if known.all() else known)
+
+
+def most_of(profile: StackProfile) -> tuple[str | None, float]:
+    """The method that most of a profile is of (see :func:`own_frames`), and how much that is; None where it has no name."""
+    frames, which = np.unique(own_frames(profile), return_inverse=True)
+    if not len(frames):
+        return None, 0.0
+    weights = np.bincount(which, profile.weight, len(frames))
+    most = int(weights.argmax())
+    name = profile.frames.name(int(frames[most])) if frames[most] >= 0 else None
+    return (name if is_named(name) else None), float(weights[most])
 
 
 def own_frames(profile: StackProfile, *, of_program: bool = True) -> Array:

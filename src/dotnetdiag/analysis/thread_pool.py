@@ -214,8 +214,10 @@ def _tells_more(tasks: Lasting, work: Lasting) -> bool:
     """Whether of more tasks than of queued work the begin is told. Tasks are a part of that work; but the id of work is an address on 3.1, and no
     longer the same when a collection has moved what is there.
     """
+    if not len(tasks) or not len(work):
+        return not len(work)
     begun = [sum(int((~np.isnan(rows["duration_ms"])).sum()) for _, rows in one.slices()) for one in (tasks, work)]
-    return begun[0] > begun[1] or not len(work)
+    return begun[0] > begun[1]
 
 
 _OF_WORK = ("queued_ms", "queue_ms", "pid", "tid", "worker_tid", "method")

@@ -10,7 +10,7 @@ from dotnetdiag.analysis.filters import focus
 from dotnetdiag.analysis.finding import WAITED_MS, Finding, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import own_frames
+from dotnetdiag.analysis.stacked import most_of, own_frames
 from dotnetdiag.analysis.waits import WaitReport
 
 OFTEN_A_SECOND, AT_A_TIME = 10.0, 0.5
@@ -40,17 +40,12 @@ def of_waits(made: WaitReport, seconds: float) -> Iterator[Finding]:
         total, count = float(profile.weight.sum()), len(profile)
         if total < max(WAITED_MS, 1000.0 * AT_A_TIME * seconds) or count < OFTEN_A_SECOND * seconds:
             continue
-        frames, which = np.unique(own_frames(profile), return_inverse=True)
-        weights = np.bincount(which, profile.weight, len(frames))
-        most = int(weights.argmax())
-        threads = len(np.unique(profile.thread))
-        name = profile.frames.name(int(frames[most])) if frames[most] >= 0 else None
-        text = f"{threads} threads waited {total:,.0f} ms for a {what}, {times(count)}"
-        if threads > 1 and name is not None and is_named(name):
+        threads, (name, most) = len(np.unique(profile.thread)), most_of(profile)
+        if threads > 1 and name is not None:
             yield Finding(
                 severity=share_of(total, seconds),
                 question="waits",
-                text=f"{text}; {weights[most]:,.0f} ms of it in {short(name)}",
+                text=f"{threads} threads waited {total:,.0f} ms for a {what}, {times(count)}; {most:,.0f} ms of it in {short(name)}",
             )
 
 

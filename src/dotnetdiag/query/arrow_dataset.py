@@ -85,21 +85,22 @@ def dataset_of(scan: Scan) -> Any:
 
         def join(self, right_dataset: Any, *given: Any, **named: Any) -> Any:
             """With the rows of another, in memory."""
-            right = right_dataset._in_memory() if isinstance(right_dataset, ScanDataset) else right_dataset
-            return self._in_memory().join(right, *given, **named)
+            return self._in_memory().join(_in_memory(right_dataset), *given, **named)
 
         def join_asof(self, right_dataset: Any, *given: Any, **named: Any) -> Any:
             """With those of another that are nearest, in memory."""
-            right = right_dataset._in_memory() if isinstance(right_dataset, ScanDataset) else right_dataset
-            return self._in_memory().join_asof(right, *given, **named)
+            return self._in_memory().join_asof(_in_memory(right_dataset), *given, **named)
 
         def get_fragments(self, filter: Any = None) -> Any:
-            """Not told: a scan has none."""
+            """A scan has none, and what its base would give ends the process."""
             raise NotImplementedError("a scan of recordings has no fragments: read it with to_batches")
 
         def replace_schema(self, schema: Any) -> Any:
-            """Not told: a scan has the schema of its events."""
+            """A scan has the schema of its events, and what its base would give ends the process."""
             raise NotImplementedError("a scan of recordings has the schema of its events: cast what to_table gives")
+
+    def _in_memory(other: Any) -> Any:
+        return other._in_memory() if isinstance(other, ScanDataset) else other
 
     return ScanDataset()
 
