@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dotnetdiag.analysis import exception_ends as room
@@ -58,7 +58,6 @@ def followed(events: Any, sizes: list[int]) -> tuple[list[list[float]], Followed
     return np.nan_to_num(made, nan=-9).tolist(), asked
 
 
-@settings(deadline=None)
 @given(st.lists(TOLD, max_size=60), st.lists(st.integers(1, 20), min_size=1, max_size=5), st.sampled_from([1, 2, 4096]))
 def test_what_is_found_does_not_depend_on_how_many_come_at_once(told: list[Told], sizes: list[int], depth: int) -> None:
     with patch.object(kernels, "MOST_OPEN", depth):
@@ -68,7 +67,6 @@ def test_what_is_found_does_not_depend_on_how_many_come_at_once(told: list[Told]
             assert followed(events_of(told), sizes)[0] == whole
 
 
-@settings(deadline=None)
 @given(st.lists(TOLD, max_size=40), st.sampled_from([1, 3, 4096]))
 def test_what_is_open_is_found_alike_without_kernels(told: list[Told], depth: int) -> None:
     events = events_of([(0, *one[1:]) for one in told if one[1] != FINALLY_OVER])

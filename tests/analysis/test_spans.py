@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.nettrace.recordings import recording
 
@@ -62,7 +62,6 @@ STEPS = st.lists(st.tuples(st.integers(1, 2), st.integers(1, 3), st.integers(0, 
 
 
 @given(STEPS)
-@settings(deadline=None)
 def test_the_start_that_came_last_and_is_still_open_is_the_one_that_ends(steps: list[tuple[int, int, int]]) -> None:
     if {step[0] for step in steps} != {1, 2}:
         return
@@ -107,7 +106,6 @@ def test_a_number_tells_what_belongs_together_only_where_both_sides_have_it() ->
 
 
 @given(STEPS)
-@settings(deadline=None)
 def test_several_columns_together_say_what_belongs_together(steps: list[tuple[int, int, int]]) -> None:
     if {step[0] for step in steps} != {1, 2}:
         return

@@ -756,9 +756,7 @@ def with_plain_nothing(value: Any, layout: Layout) -> Any:
     return value
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(cases())
 def test_any_values_of_any_layout_come_back_and_any_bytes_do_no_harm(
     case: tuple[tuple[SchemaField, ...], list[dict[str, Any]], bytes],

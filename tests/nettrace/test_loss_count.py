@@ -163,7 +163,7 @@ def test_any_order_of_events_and_sequence_points(steps: list[Step], close: bool,
         assert counted(data, piece, kernels) == expected
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=300, deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=300)
 @given(st.data())
 def test_damage_is_judged_by_the_reader(draw: st.DataObject) -> None:
     data = bytearray(draw.draw(st.sampled_from([small_trace(4), small_trace(5), data_of("gccollect-10.nettrace")])))

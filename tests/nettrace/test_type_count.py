@@ -86,7 +86,7 @@ def test_what_is_cut_is_left_to_the_index() -> None:
     assert [cut for cut in range(len(data)) if counted(data[:cut]) is not None] == []
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damage_is_judged_by_the_index(draw: st.DataObject) -> None:
     data = bytearray(draw.draw(st.sampled_from([small_trace(4), small_trace(5), data_of("gccollect-10.nettrace")])))

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dotnetdiag.query.from_arrow import table_of
@@ -102,7 +102,6 @@ NESTED = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(values=NESTED, first=st.integers(0, 5), pieces=st.integers(1, 3))
 def test_parts_of_arrays_are_what_they_are_of(values: list[Any], first: int, pieces: int) -> None:
     whole = pa.array(values).slice(first)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import parser
 from prometheus_client.exposition import choose_encoder
@@ -369,7 +369,6 @@ def some_series(most: int) -> st.SearchStrategy[list[RunningSeries]]:
     return st.lists(any_series(), max_size=most, unique_by=lambda one: one.series.number)
 
 
-@settings(deadline=None)
 @given(some_series(6), st.sampled_from(BOTH))
 def test_whatever_programs_call_their_series_the_page_can_be_read(made: list[RunningSeries], accept: str) -> None:
     families, _ = parsed(snapshot(*made), accept)
@@ -395,7 +394,6 @@ def of_the_library(pages: PrometheusPages, accept: str) -> bytes:
     return encode(SimpleNamespace(collect=lambda: metrics))
 
 
-@settings(deadline=None)
 @given(some_series(4), some_series(4), st.sampled_from(FORMATS))
 def test_a_page_is_what_the_library_writes(
     first: list[RunningSeries], second: list[RunningSeries], accept: str

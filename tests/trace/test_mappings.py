@@ -111,7 +111,7 @@ def test_odd_symbol_metadata_shifts_nothing(metadata: str) -> None:
         st.tuples(st.sampled_from(["ProcessMapping", "ProcessSymbol"]), st.binary(max_size=40)), max_size=9
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_mappings_of_any_bytes_break_nothing(payloads: list[tuple[str, bytes]]) -> None:
     made = MadeTrace()
     made.process(1, 10)

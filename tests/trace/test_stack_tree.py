@@ -59,7 +59,7 @@ def assert_sound(tree: StackTree) -> None:
 
 
 PATHS = st.lists(st.lists(st.integers(0, 4), max_size=8), max_size=30)
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+UNHURRIED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(PATHS)

@@ -34,7 +34,7 @@ def test_broken_payloads_and_impossible_ranges_are_left_out() -> None:
 
 @pytest.mark.parametrize("kind", [(RUNTIME, 143, ""), (RUNDOWN, 154, ""), (RUNTIME, 159, "")])
 @given(payloads=st.lists(st.binary(max_size=120), max_size=8))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_payloads_of_any_bytes_break_nothing(kind: tuple[str, int, str], payloads: list[bytes]) -> None:
     made = MadeTrace()
     made.event(RUNTIME, 187, b"", 0)
