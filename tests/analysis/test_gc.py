@@ -172,3 +172,19 @@ def test_what_survived_is_the_same_by_heap_and_by_collection(name: str) -> None:
     survived = sum(row[f"{one}_survived_bytes"] or 0 for row in rows for one in GENERATIONS)
     assert heap.items() >= {"heap": 0, "survived_bytes": survived, "survived_percent": 100.0}.items()
     assert heap["collections"] == len([row for row in rows if row["gen0_survived_bytes"] is not None])
+
+
+def test_the_share_of_several_processes_is_their_mean() -> None:
+    one = collection(10, 1, (1, 2, 3, 4, 5, 6, 7, 8))
+    other = [replace(event, thread=event.thread + 10) for event in one]
+    threads = {event.thread: 11 for event in one} | {event.thread: 12 for event in other}
+    both = sorted([*one, *other], key=lambda event: event.ms)
+    alone, together = GcFold(seconds=1.0), GcFold(seconds=1.0)
+    for asked, events in ((alone, one), (together, both)):
+        for window in traced(*events, version=6, processes=threads).windows(asked.wants):
+            asked.feed(window)
+    first, made = alone.result().totals, together.result().totals
+    assert (made.count, made.pause_ms) == (2, pytest.approx(2 * first.pause_ms))
+    assert made.pause_percent == pytest.approx(first.pause_percent)
+    assert first.pause_percent == pytest.approx(first.pause_ms / 10)
+    assert first.pause_ms > 0
