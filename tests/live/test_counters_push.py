@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,6 +93,7 @@ def test_logs_and_spans_of_a_web_application_belong_together(protocol: str) -> N
         pushing("-p", str(target.pid), "--to", url, "--logs", "Information", "--traces", interval="0.2") as ours,
     ):
         received.until(lambda all: all.metrics())
+        until_sessions(target, 2)
         ask_until_heard(target, received)
         last = ours.end()
     assert "log records" in last
@@ -130,7 +133,7 @@ def test_requests_of_a_client_are_spans(runtime: str) -> None:
         pushing("-p", str(target.pid), "--to", url, "--traces", interval="0.2") as ours,
     ):
         received.until(lambda all: all.metrics())
-        ours.lines.until("watched")
+        until_sessions(target, 2)
         target.say("go")
         target.expect("done http")
         received.until(lambda all: len(requests_of(all)) == 10)
@@ -207,6 +210,15 @@ def await_answer(pid: int) -> None:
 
 def requests_of(received: Received) -> list[Any]:
     return [span for _, scope, span in received.spans() if scope == "System.Net.Http"]
+
+
+def until_sessions(target: Target, count: int) -> None:
+    """Wait until that many sessions stream: a runtime has a thread for each, once all providers know that they are listened to."""
+    ends = time.monotonic() + PATIENCE_S
+    tasks = Path(f"/proc/{target.pid}/task")
+    while sum((task / "comm").read_text().startswith(".NET EventPipe") for task in tasks.iterdir()) < count:
+        assert time.monotonic() < ends, [(task / "comm").read_text() for task in tasks.iterdir()]
+        time.sleep(0.02)
 
 
 def ask_until_heard(target: Target, received: Received) -> None:

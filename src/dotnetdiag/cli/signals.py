@@ -20,7 +20,7 @@ ALL = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
 _pressed_at = float("-inf")
 _end_wanted: tuple[float, int] | None = None
-"""When a signal has first asked for an end, and which."""
+"""When a signal has first asked for an end, and which has done so last."""
 _swallowed: KeyboardInterrupt | None = None
 """What a signal has raised where nothing takes an error, and nobody has taken otherwise."""
 
@@ -33,6 +33,10 @@ class Terminated(KeyboardInterrupt):
         self.exit_code = 128 + number
 
 
+class Pressed(KeyboardInterrupt):
+    """SIGINT, where a handler of ours took it: a library, and who passes on what has ended a run, says KeyboardInterrupt of any signal."""
+
+
 def end_wanted_for_s() -> float | None:
     """Seconds since a signal has asked this process to end; None: none has."""
     return None if _end_wanted is None else time.monotonic() - _end_wanted[0]
@@ -40,7 +44,7 @@ def end_wanted_for_s() -> float | None:
 
 def ending(number: int | None) -> KeyboardInterrupt:
     """What ends a verb for a signal; None: somebody has pressed a key."""
-    return KeyboardInterrupt() if number in (None, signal.SIGINT) else Terminated(number)
+    return Pressed() if number in (None, signal.SIGINT) else Terminated(number)
 
 
 @contextmanager
@@ -79,9 +83,9 @@ def interrupted() -> Iterator[None]:
         if _swallowed is not None:
             raise _swallowed
     except KeyboardInterrupt as error:
-        if isinstance(error, Terminated) or _end_wanted is None or _end_wanted[1] == signal.SIGINT:
+        if isinstance(error, (Pressed, Terminated)) or _end_wanted is None:
             raise
-        raise ending(_end_wanted[1]) from error  # a library says of any signal that somebody has pressed Ctrl-C
+        raise ending(_end_wanted[1]) from error
     finally:
         is_over = True
         sys.unraisablehook = said
@@ -153,8 +157,7 @@ def stopping(stop: Callable[[int], Any]) -> Iterator[None]:
 
 def _want_end(number: int) -> None:
     global _end_wanted  # as signals are: of the process
-    if _end_wanted is None:
-        _end_wanted = time.monotonic(), number
+    _end_wanted = time.monotonic() if _end_wanted is None else _end_wanted[0], number
 
 
 def _begins_press() -> bool:

@@ -12,7 +12,7 @@ from dotnetdiag.cli.conversation_lines import show_heard
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.options import process_options, target_of
 from dotnetdiag.cli.render import echo
-from dotnetdiag.cli.signals import Terminated, pressed
+from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -81,7 +81,7 @@ def tap(
 
     def on_press(number: int, *, again: bool) -> None:
         if again:
-            raise Terminated(number)
+            raise ending(number)
         stop.stop()
 
     def on_heard(heard: Heard) -> None:
