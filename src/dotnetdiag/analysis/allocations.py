@@ -9,7 +9,7 @@ recording has samples, its ticks do not count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -106,13 +106,14 @@ class AllocationsFold:
     """What :func:`allocations` asks, window by window. ``seconds``: how long was recorded, for the rate.
 
     Of a window the events that are alike in thread, stack and type are kept as one: what is in memory grows with the program's ways of
-    allocating, and not with how much it allocates.
+    allocating, and not with how much it allocates. ``apart`` tells of threads, by process, id and time, that have had one id after the other:
+    events of two are not kept as one.
     """
 
     needs_activities = False
 
-    def __init__(self, *, seconds: Seconds = None) -> None:
-        self._seconds = seconds
+    def __init__(self, *, seconds: Seconds = None, apart: Callable[[Array, Array, Array], Array] | None = None) -> None:
+        self._seconds, self._apart = seconds, apart
         numbers = ("AllocationAmount", "AllocationAmount64", "AllocationKind", "ObjectSize", "TypeID")
         kept = KeptEvents(having(TICK, SAMPLE), numbers, names=("TypeName",))
         self._texts = kept.texts
@@ -143,7 +144,10 @@ class AllocationsFold:
                 for one, amount in zip(seconds.tolist(), np.bincount(of.reshape(-1), total[own]).tolist(), strict=True):
                     by_second[one] = by_second.get(one, 0.0) + amount
         kind, type_name = np.maximum(kept["AllocationKind"], 0), self._named(kept)
-        first, which = combined([kept.pid, kept.tid, stack, type_name, kind, is_sample], len(kept))
+        alike = [kept.pid, kept.tid, stack, type_name, kind, is_sample]
+        if self._apart is not None:
+            alike.append(self._apart(kept.pid, kept.tid, kept.ms))
+        first, which = combined(alike, len(kept))
         rows = kept.of(first)
         sums = {"count": np.ones(len(kept)), "bytes": total, "objects": count_of, "variance": error}
         fields: dict[str, Array] = {"type": type_name[first], "kind": kind[first], "is_sample": is_sample[first]}

@@ -1,12 +1,12 @@
 """The threads of a program: when each came and went, what it is, and what it did: ran, waited, wanted locks, allocated, threw.
 
-Thread/Created and /Terminated (keyword threading) tell of lives; samples of running and waiting (the sampler's state: in managed code, or not), as
-far as they were recorded; the rest are what the other questions count, by thread.
+Thread/Created and /Terminated (keyword threading) tell of lives (:mod:`.thread_lives`); samples of running and waiting (the sampler's state:
+in managed code, or not), as far as they were recorded; the rest are what the other questions count, by thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from dotnetdiag.analysis.running import without_idle
 from dotnetdiag.analysis.running_groups import KeyedGroups
 from dotnetdiag.analysis.spilled import SLICE_ROWS
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.thread_lives import ThreadLives
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
@@ -32,10 +33,11 @@ from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-Key: TypeAlias = tuple[int, int]
+Key: TypeAlias = tuple[int, int, int]
+"""Process, id, and which of the threads that had it: 0 for one that was there before."""
 
-CREATED, TERMINATED = 85, 86
-"""AppDomainResourceManagement/ThreadCreated and /ThreadTerminated."""
+TERMINATED = 86
+"""AppDomainResourceManagement/ThreadTerminated."""
 _KINDS = {1: "gc", 2: "finalizer", 4: "pool worker"}
 """By bits of ThreadCreated's Flags."""
 NO_EVENTS = (
@@ -60,7 +62,9 @@ class ThreadTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadReport(Report):
-    """``threads``: a row for each, the one that ran longest first. ``notes``: what the recording lacks."""
+    """``threads``: a row for each, the one that ran longest first; several for an id that the system gave again. ``notes``: what the recording
+    lacks.
+    """
 
     KIND = "threads"
     MAIN = "threads"
@@ -81,17 +85,16 @@ class ThreadsFold:
     needs_activities = False
 
     def __init__(self) -> None:
-        numbers = ("ManagedThreadID", "Flags", "ManagedThreadIndex", "OSThreadID")
-        self._created = KeptEvents(having(CREATED), numbers)
+        self._lives = ThreadLives()
         self._ended = KeptEvents(having(TERMINATED), ("ManagedThreadID",))
         self._cpu, self._contention, self._waits = CpuFold(), ContentionFold(), WaitsFold()
-        self._allocations, self._exceptions = AllocationsFold(), ExceptionsFold()
+        self._allocations, self._exceptions = AllocationsFold(apart=self._lives.number), ExceptionsFold()
         self._losses = LossesToTell()
 
     @property
     def _parts(self) -> tuple[Any, ...]:
         return (
-            self._created, self._ended, self._cpu, self._contention, self._waits, self._allocations, self._exceptions
+            self._lives, self._ended, self._cpu, self._contention, self._waits, self._allocations, self._exceptions
         )  # fmt: skip
 
     def wants(self, schema: EventSchema) -> bool:
@@ -108,62 +111,65 @@ class ThreadsFold:
         """The answer."""
         cpu, contention, waits = self._cpu.result(), self._contention.result(), self._waits.result()
         allocations, exceptions = self._allocations.result(), self._exceptions.result()
+        told, lives = self._told(), self._lives
         figures = {
-            **_sampled(cpu),
-            "lock_ms": _summed(contention.waits, "duration_ms"),
-            "wait_ms": _summed(waits.waits, "duration_ms"),
-            "allocated_bytes": _summed(allocations.by_thread, "bytes"),
-            "exceptions": _summed(exceptions.thrown, None),
+            **_sampled(cpu, lives),
+            "lock_ms": _summed(contention.waits, "duration_ms", lives),
+            "wait_ms": _summed(waits.waits, "duration_ms", lives),
+            "allocated_bytes": _by_thread(allocations.profile, allocations.profile.weight, lives),
+            "exceptions": _summed(exceptions.thrown, None, lives),
         }
-        lives = self._lives()
         names = _names(cpu, contention, waits, allocations, exceptions)
-        keys = sorted({*lives, *names, *(key for one in figures.values() for key in one)})
+        keyed = {*told, *(key for one in figures.values() for key in one)}
+        sampled = ((one.process_id or 0, one.thread_id) for one in cpu.threads)  # some once: a sample without a length
+        keyed |= {(*one, 0) for one in {*names, *sampled} - {key[:2] for key in keyed}}
+        keys = sorted(keyed)
+        of_id = Counter(key[:2] for key in keys)
         ran = figures["cpu_ms"]
         keys.sort(key=lambda key: -ran.get(key, 0.0))
         has_samples = len(cpu) > 0
         notes = (NO_EVENTS,) if not keys else () if has_samples else (NO_SAMPLES,)
         columns: dict[str, Column] = {
-            "pid": whole(np.array([pid for pid, _ in keys], np.int64)),
-            "tid": whole(np.array([tid for _, tid in keys], np.int64)),
-            "name": Text.from_pylist([names.get(key) or None for key in keys]),
-            "kind": Text.from_pylist([lives[key].kind if key in lives else None for key in keys]),
-            "created_ms": number(np.array([lives[key].created_ms if key in lives else np.nan for key in keys])),
-            "ended_ms": number(np.array([lives[key].ended_ms if key in lives else np.nan for key in keys])),
+            "pid": whole(np.array([pid for pid, _, _ in keys], np.int64)),
+            "tid": whole(np.array([tid for _, tid, _ in keys], np.int64)),
+            "name": Text.from_pylist([(names.get(key[:2]) if of_id[key[:2]] == 1 else None) or None for key in keys]),
+            "kind": Text.from_pylist([told[key].kind if key in told else None for key in keys]),
+            "created_ms": number(np.array([told[key].created_ms if key in told else np.nan for key in keys])),
+            "ended_ms": number(np.array([told[key].ended_ms if key in told else np.nan for key in keys])),
         }
-        told = {"cpu_ms": has_samples, "waiting_ms": has_samples, "samples": has_samples}
+        is_told = {"cpu_ms": has_samples, "waiting_ms": has_samples, "samples": has_samples}
         for name, of in figures.items():
-            known = np.full(len(keys), told.get(name, bool(of)))
+            known = np.full(len(keys), is_told.get(name, bool(of)))
             values = np.array([of.get(key, 0.0) for key in keys])
             columns[name] = number(values, known) if name.endswith("_ms") else whole(values, known)
         return ThreadReport(
             threads=answer_table("threads", columns, notes, self._losses.told),
             totals=ThreadTotals(
                 count=len(keys),
-                created=sum(not np.isnan(one.created_ms) for one in lives.values()),
-                ended=sum(not np.isnan(one.ended_ms) for one in lives.values()),
+                created=sum(not np.isnan(one.created_ms) for one in told.values()),
+                ended=sum(not np.isnan(one.ended_ms) for one in told.values()),
                 cpu_ms=sum(ran.values()) if has_samples else None,
                 waiting_ms=sum(figures["waiting_ms"].values()) if has_samples else None,
             ),
             notes=notes,
         )
 
-    def _lives(self) -> dict[Key, _Life]:
-        created, ended = self._created.all(), self._ended.all()
-        over = {
-            (pid, managed): ms
-            for pid, managed, ms in zip(
-                ended.pid.tolist(), ended["ManagedThreadID"].tolist(), ended.ms.tolist(), strict=True
-            )
-        }
+    def _told(self) -> dict[Key, _Life]:
+        created, ended = self._lives.created(), self._ended.all()
+        ends: dict[tuple[int, int], list[float]] = {}
+        for pid, managed, ms in zip(
+            ended.pid.tolist(), ended["ManagedThreadID"].tolist(), ended.ms.tolist(), strict=True
+        ):
+            ends.setdefault((pid, managed), []).append(ms)
         rows = zip(
-            created.pid.tolist(), created["OSThreadID"].tolist(), created["ManagedThreadID"].tolist(),
-            created["Flags"].tolist(), created.ms.tolist(), strict=True,
+            created.pid.tolist(), created["OSThreadID"].tolist(), self._lives.numbers().tolist(),
+            created["ManagedThreadID"].tolist(), created["Flags"].tolist(), created.ms.tolist(), strict=True,
         )  # fmt: skip
         made = {}
-        for pid, tid, managed, flags, ms in rows:
+        for pid, tid, life, managed, flags, ms in rows:
             kind = next((name for bit, name in _KINDS.items() if flags >= 0 and flags & bit), None)
-            end = over.get((pid, managed), np.nan)
-            made[pid, tid] = _Life(kind=kind, created_ms=ms, ended_ms=end if end >= ms else np.nan)
+            end = min((one for one in ends.get((pid, managed), ()) if one >= ms), default=np.nan)
+            made[pid, tid, life] = _Life(kind=kind, created_ms=ms, ended_ms=end)
         return made
 
 
@@ -174,38 +180,58 @@ class _Life:
     ended_ms: float
 
 
-def _sampled(cpu: StackProfile) -> dict[str, dict[Key, float]]:
+def _sampled(cpu: StackProfile, lives: ThreadLives) -> dict[str, dict[Key, float]]:
     """Time in managed code and outside of it, and samples, by thread."""
     is_time = cpu.unit == "ms"
     running = cpu.state == State.CPU
-    keys = [(one.process_id or 0, one.thread_id) for one in cpu.threads]
-
-    def of(values: Array) -> dict[Key, float]:
-        sums: Mapping[Key, float] = dict(
-            zip(keys, np.bincount(cpu.thread, values, minlength=len(keys)).tolist(), strict=True)
-        )
-        return dict(sums)
-
     ran = np.where(running, without_idle(cpu).weight, 0.0) if is_time else np.zeros(len(cpu))
+    waited = cpu.weight - ran if is_time else ran
+    if (
+        is_time
+    ):  # the last sample of a thread lasts until the first of the next with its id: it was over before that was created
+        pid, tid = _ids(cpu)
+        begin_ms = cpu.start_ns / 1e6
+        rest = np.maximum(lives.next_ms(pid, tid, lives.number(pid, tid, begin_ms)) - begin_ms, 0.0)
+        ran, waited = np.minimum(ran, rest), np.minimum(waited, rest)
     return {
-        "cpu_ms": of(ran),
-        "waiting_ms": of(cpu.weight - ran if is_time else ran),
-        "samples": of(np.ones(len(cpu))),
+        "cpu_ms": _by_thread(cpu, ran, lives),
+        "waiting_ms": _by_thread(cpu, waited, lives),
+        "samples": _by_thread(cpu, np.ones(len(cpu)), lives),
     }
 
 
-def _summed(rows: Table, name: str | None) -> dict[Key, float]:
+def _by_thread(profile: StackProfile, values: Array, lives: ThreadLives) -> dict[Key, float]:
+    """The sum of what samples have, by thread."""
+    pid, tid = _ids(profile)
+    found = KeyedGroups(3)
+    found.add([pid, tid, lives.number(pid, tid, profile.start_ns / 1e6)], np.arange(len(pid)), values)
+    return _sums(found)
+
+
+def _ids(profile: StackProfile) -> tuple[Array, Array]:
+    """Process and thread of each sample."""
+    pid = np.array([one.process_id or 0 for one in profile.threads], np.int64)
+    tid = np.array([one.thread_id for one in profile.threads], np.int64)
+    return pid[profile.thread], tid[profile.thread]
+
+
+def _summed(rows: Table, name: str | None, lives: ThreadLives) -> dict[Key, float]:
     """The sum of a column by thread, or without a name how many rows; of an empty table nothing."""
     if not len(rows) or "tid" not in rows.columns or "pid" not in rows.columns:
         return {}
-    found, before = KeyedGroups(2), 0
+    found, before = KeyedGroups(3), 0
     for first in range(0, len(rows), SLICE_ROWS):
         some = rows[first : first + SLICE_ROWS]  # of a million rows elsewhere no column is in memory as a whole
+        pid, tid, ms = (_values(some, one) for one in ("pid", "tid", "start_ms"))
         values = 1.0 if name is None else _values(some, name)
-        found.add([_values(some, "pid"), _values(some, "tid")], before + np.arange(len(some)), values)
+        found.add([pid, tid, lives.number(pid, tid, ms)], before + np.arange(len(some)), values)
         before += len(some)
-    (pid, tid), sums, _ = found.told()
-    return dict(zip(zip(pid.tolist(), tid.tolist(), strict=True), sums.total.tolist(), strict=True))
+    return _sums(found)
+
+
+def _sums(found: KeyedGroups) -> dict[Key, float]:
+    columns, sums, _ = found.told()
+    return dict(zip(zip(*(one.tolist() for one in columns), strict=True), sums.total.tolist(), strict=True))
 
 
 def _values(rows: Table, name: str) -> Array:
@@ -217,12 +243,12 @@ def _values(rows: Table, name: str) -> Array:
 
 def _names(
     cpu: StackProfile, contention: WaitReport, waits: WaitReport, allocations: AllocationReport, thrown: ExceptionReport
-) -> dict[Key, str]:
+) -> dict[tuple[int, int], str]:
     found = _named(cpu)
     for told in (contention.thread_names, waits.thread_names, _named(allocations.profile), thrown.thread_names):
         found |= told
     return found
 
 
-def _named(profile: StackProfile) -> dict[Key, str]:
+def _named(profile: StackProfile) -> dict[tuple[int, int], str]:
     return {(one.process_id or 0, one.thread_id): one.name for one in profile.threads if one.name}

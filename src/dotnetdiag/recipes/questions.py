@@ -330,7 +330,8 @@ def threads(source: PathText | Trace) -> ThreadReport:
 
     Columns: ``pid``, ``tid``, ``name``, ``kind`` (``gc``, ``finalizer``, ``pool worker``), ``created_ms`` and ``ended_ms``, ``cpu_ms`` (samples in
     managed code), ``waiting_ms`` (samples elsewhere), ``samples``, ``lock_ms``, ``wait_ms``, ``allocated_bytes``, ``exceptions``; None where the
-    recording does not tell.
+    recording does not tell. An id that the system has given again has a row for each thread that had it: the one that was there before has no
+    ``created_ms``.
 
     Raises InputError and FormatError for a path, as ``open``.
     """
