@@ -91,7 +91,7 @@ def test_the_time_of_the_workload_is_on_its_lines(runtime: str, tmp_path: Path) 
     for method, share in SHARES.items():
         line = line_of(method.rpartition(".")[2])
         assert 100 * found[method, line, "exact"] / total == pytest.approx(share, abs=7.0)
-        assert {key[1:] for key in found if key[0] == method} == {(line, "exact")}
+        assert {key[1:] for key in found if key[0] == method} <= {(line, "exact"), (line, "near")}
     files = {row["file"] for row in dd.source_lines(path, focus="Cpu.Round").to_pylist() if row["line"]}
     assert files == {"/src/Program.cs"}
 

@@ -18,6 +18,7 @@ import dotnetdiag as dd
 from dotnetdiag.errors import InputError, UsageError, WrongCombination
 from dotnetdiag.recipes import pdb_files
 from dotnetdiag.recipes.pdb_files import PdbFiles
+from dotnetdiag.trace.code_maps import NO_MAPPING
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.trace import Trace
 
@@ -46,6 +47,8 @@ def recorded(folder: Path, *more: Seen, pdb_id: UUID | None = ID) -> Trace:
     return traced(*samples, *more, *said, modules={"": path})
 
 
+HIDDEN_FIRST = bytes([0, 0, 0, 0, 5, 0, 8, 10, 5])
+"""No locals; from 0 on hidden, from 5 on line 10."""
 MAPS = map_of(LEAF, (0, 0), (9, 0x10), (300, 0x11)), map_of(MAIN, (0, 0), (300, 0xF), (9, 0x10))
 """The leaf is in line 12; Main called it in line 4."""
 
@@ -95,6 +98,48 @@ def test_without_a_map_the_first_line_of_the_method_is_told_apart(beside: Path) 
     assert [row.name for row in dd.report(trace, by="line").rows] == [
         "app!P.Leaf() A.cs:~10",
         "app!P.Main() A.cs:4",
+    ]
+
+
+NEAR = map_of(LEAF, (0, 0), (9, 0x8), (NO_MAPPING, 0x10), (300, 0x20))
+"""At 0x8 the leaf is in line 12; from 0x10 on its map says no line, up to 0x20."""
+
+
+def test_a_line_that_the_map_does_not_say_is_that_of_the_code_before_and_told_apart(beside: Path) -> None:
+    trace = recorded(beside, NEAR, MAPS[1])
+    assert lines(trace) == [("P.Leaf", "/src/A.cs", 12, "near"), EXACT[1]]
+    (note,) = dd.source_lines(trace).notes
+    assert note.startswith("1 lines with ~ are of code beside")
+    report = dd.report(trace, by="line")
+    assert [row.name for row in report.rows] == ["app!P.Leaf() A.cs:~12", "app!P.Main() A.cs:4"]
+    for rows in (report.to_json()["rows"], report.table().to_pylist(), dd.source_lines(trace).to_pylist()):
+        assert [(row["line_kind"], type(row["line_kind"])) for row in rows] == [("near", str), ("exact", str)]
+
+
+def test_what_is_exact_in_a_line_is_not_added_to_what_is_not(beside: Path) -> None:
+    places = (0x8, 0x10, 0x11, 0x18, 0x20, 0x10)
+    samples = [managed(ms, 1, LEAF + place) for ms, place in enumerate(places)]
+    path = str(beside / "app.dll")
+    trace = traced(*samples, managed(50, 2, "P.Leaf"), NEAR, module(path, ID), modules={"": path})
+    rows = dd.source_lines(trace, threads=1).to_pylist()
+    assert [(row["line"], row["line_kind"], row["exclusive"]) for row in rows] == [
+        (12, "near", 3.0),
+        (12, "exact", 1.0),
+        (4, "exact", 1.0),
+    ]
+
+
+def test_code_before_the_first_line_of_a_method_is_near_it(beside: Path) -> None:
+    (beside / "app.pdb").write_bytes(pdb((1, HIDDEN_FIRST), pdb_id=ID))
+    trace = recorded(beside, map_of(LEAF, (0, 0), (4, 0x10), (5, 0x11)), map_of(MAIN, (0, 0), (5, 0xF)))
+    assert lines(trace) == [("P.Leaf", "/src/A.cs", 10, "near"), ("P.Main", "/src/A.cs", 10, "exact")]
+
+
+def test_lines_that_are_not_exact_are_counted_by_what_they_are(beside: Path) -> None:
+    said = dd.source_lines(recorded(beside, NEAR)).notes
+    assert [note.partition(":")[0] for note in said] == [
+        "1 lines with ~ are of code beside",
+        "1 lines with ~ are the first of their methods",
     ]
 
 

@@ -275,7 +275,8 @@ def top(file: Path, number: int, inclusive: bool, verbose: bool, form: str, **vi
     dotnetdiag trace report app.nettrace --by line --symbols bin/Release/net10.0
 
     A sample lasts until the next one of its thread, as dotnet-trace counts. Patterns are regular expressions, searched
-    in module!Namespace.Type.Method(parameters) without regard to case. A line with ~ is the first of its method, of which no more is known.
+    in module!Namespace.Type.Method(parameters) without regard to case. A line with ~ is not exact: it is that of code
+    beside, or the first of its method where no more is known.
     """
     be_lean()
     from dotnetdiag.recipes.report import ReportOptions

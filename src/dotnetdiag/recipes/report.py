@@ -95,7 +95,7 @@ class View(TypedDict, total=False):
     """A method that calls itself at once is one frame."""
     by: str
     """``method`` (the default), ``line``, ``module``, ``namespace`` or ``thread``: what rows are of. Lines are those of portable PDBs beside the
-    modules, in them, or in ``symbols``: ``Program.cs:71``, and ``Program.cs:~69`` for the first line of a method of which no more is known.
+    modules, in them, or in ``symbols``: ``Program.cs:71``, and ``Program.cs:~69`` for one that is not exact (``dd.source_lines`` has the kinds).
     """
     symbols: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     """Folders that PDBs are in, or below: one, or several. They come first. For lines alone."""
@@ -230,8 +230,8 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineRow(ReportRow):
-    """One row by line. ``file`` is the document as the compiler was given it, None where no PDB says the line; ``line_kind`` is ``exact``, or
-    ``first`` for the first line of a method of which no more is known.
+    """One row by line. ``file`` is the document as the compiler was given it, None where no PDB says the line; ``line_kind`` is ``exact``, ``near``
+    or ``first``, as in ``dd.source_lines``.
     """
 
     method: str
@@ -363,5 +363,5 @@ def _report_row(row: MethodWeight, style: Style, by: str) -> ReportRow:
         method=frame.method_name(style),
         file=frame.file or None,
         line=frame.line or None,
-        line_kind=frame.line_kind or None,
+        line_kind=frame.line_kind.value if frame.line_kind else None,
     )

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 
 def source_lines(source: PathText | Trace, **arguments: Unpack[View]) -> Table:
-    """The sampled time of a recording by lines of source: a row for each line, the one that took most itself first, with the columns ``method file
-    line line_kind exclusive inclusive exclusive_percent inclusive_percent``.
+    """The sampled time of a recording by lines of source: a row for each line of each kind, the one that took most itself first, with the columns
+    ``method file line line_kind exclusive inclusive exclusive_percent inclusive_percent``.
 
     Lines are those of portable PDBs in the folders of ``symbols`` or below them, beside the modules, or embedded in them; one of another build is
-    refused, and ``.notes`` say so. ``line_kind`` is ``exact``, or ``first`` for the first line of a method of which no more is known (compiled
-    ahead: ReadyToRun); where no PDB is at hand, ``file``, ``line`` and ``line_kind`` are None. The other arguments are those of ``dd.report``.
+    refused, and ``.notes`` say so. ``line_kind`` is ``exact`` where the runtime's map of the code says the line; ``near`` where none is known,
+    and that of code beside is taken (parts of optimised code); ``first`` for the first line of a method of which no more is known (compiled ahead:
+    ReadyToRun). Where no PDB is at hand, ``file``, ``line`` and ``line_kind`` are None. The other arguments are those of ``dd.report``.
 
     Raises what ``dd.report`` raises, and InputError for a folder of ``symbols`` that is none.
     """
@@ -50,7 +51,7 @@ def line_table(profile: StackProfile, style: Style = Style.FULL) -> Table:
                 np.array([frame.line > 0 for frame in frames], np.bool_),
                 Kind.I8,
             ),
-            "line_kind": [frame.line_kind or None for frame in frames],
+            "line_kind": [frame.line_kind.value if frame.line_kind else None for frame in frames],
             **{name: Scalar(np.round(column, DIGITS), None, Kind.F8) for name, column in weights.items()},
         },
         title=f"{profile.name} by line",

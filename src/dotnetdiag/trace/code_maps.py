@@ -4,8 +4,11 @@ Rule 1: a map is of a method's code in one version (tier, OSR): MethodID and ReJ
 ends nearest to the end of the code, and not behind it.
 Rule 2: .NET Core 3 says the version of code (0, 1, …) but not of maps: there the first map of a method is of version 0, the second of 1. Those of
 rundown come first, for they are of all versions.
-Rule 3: a place belongs to the last entry at or before it. Entries without an IL offset take that of the entry before them, and a prolog is the
-method's begin.
+Rule 3: a place belongs to the last entry at or before it.
+Rule 4: a prolog is of the entry behind it, what is entered first (in a method, a handler, or a loop: OSR), and an epilog of that before it, what
+returns. Of other code without an IL offset (NO_MAPPING) the map says nothing: it begins with a block that the compiler made, and may be long. The
+nearest is taken, and said to be no more than that: the entry before, else the first behind, but none beyond a prolog or an epilog, for there code
+does not run on into the next. Debuggers have no line there (MAPPING_UNMAPPED_ADDRESS), TraceEvent has the first of the method.
 """
 
 from __future__ import annotations
@@ -110,25 +113,25 @@ class CodeMaps:
         counts = np.diff(np.append(heads, len(kept)))
         self._key[1, usable[kept]] = np.arange(len(kept)) - np.repeat(heads, counts)
 
-    def il_offsets(self, codes: Sequence[Array], which: Array, native: Array) -> Array:
-        """The IL offset (i64) of each place, ``NOT_KNOWN`` where no map says it.
+    def il_offsets(self, codes: Sequence[Array], which: Array, native: Array) -> tuple[Array, Array]:
+        """(IL offset (i64), whether the map says it) of each place: of the others it is that of code beside (rule 4), or ``NOT_KNOWN``.
 
         ``codes`` are processes, method ids, versions and sizes in bytes, one each; place ``i`` is ``native[i]`` bytes behind the begin of code
         ``which[i]``.
         """
         process, method, version, size = codes
-        found = np.full(len(which), NOT_KNOWN, np.int64)
+        found, is_told = np.full(len(which), NOT_KNOWN, np.int64), np.zeros(len(which), np.bool_)
         maps, owner = self._maps_of(process, method, version)
         if not len(maps):
-            return found
-        owner_of, starts, il = self._entries(maps, owner, size.astype(np.int64))
+            return found, is_told
+        owner_of, starts, il, told = self._entries(maps, owner, size.astype(np.int64))
         if not len(owner_of):
-            return found
+            return found, is_told
         keys = owner_of << _WIDE | starts
         place = np.searchsorted(keys, which.astype(np.int64) << _WIDE | native.astype(np.int64), side="right") - 1
         hit = (place >= 0) & (owner_of[np.maximum(place, 0)] == which)
-        found[hit] = il[place[hit]]
-        return found
+        found[hit], is_told[hit] = il[place[hit]], told[place[hit]]
+        return found, is_told
 
     def _maps_of(self, process: Array, method: Array, version: Array) -> tuple[Array, Array]:
         """(rows of maps, the code that each is of), of all maps that are of one of the codes."""
@@ -145,11 +148,11 @@ class CodeMaps:
         within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
         return usable[order[np.repeat(first, counts) + within]], owner
 
-    def _entries(self, maps: Array, owner: Array, size: Array) -> tuple[Array, Array, Array]:
-        """(code, native offset, IL offset) of all entries of the best map of each code, sorted by the first two."""
+    def _entries(self, maps: Array, owner: Array, size: Array) -> tuple[Array, Array, Array, Array]:
+        """(code, native offset, IL offset, whether it is told) of all entries of the best map of each code, sorted by the first two."""
         parts = [part for number, schema in self._schemas.items() for part in self._decoded(number, schema, maps)]
         if not parts:
-            return (np.zeros(0, np.int64),) * 3
+            return (np.zeros(0, np.int64),) * 4
         which, il, native = (np.concatenate([part[at] for part in parts]) for at in range(3))
         code = owner[which]
         # the place of the last entry of each map, and of each code the map that fits best
@@ -163,7 +166,7 @@ class CodeMaps:
         code, il, native = code[kept], il[kept], native[kept]
         order = np.lexsort((np.arange(len(code)), native, code))
         code, il, native = code[order], il[order], native[order]
-        return code, native, _with_those_before(code, il)
+        return code, native, *_completed(code, il)
 
     def _decoded(self, number: int, schema: EventSchema, maps: Array) -> list[tuple[Array, Array, Array]]:
         which = np.flatnonzero(self._headers.metadata_id[maps] == number)
@@ -198,10 +201,17 @@ def _numbers(column: ListOf) -> Array:
     return column.child.values[column.offsets[0] : column.offsets[-1]].astype(np.int64)
 
 
-def _with_those_before(code: Array, il: Array) -> Array:
-    """Entries without an IL offset take that of the one before of the same code; a prolog, and what has none before, begins the method."""
-    il = np.where(il == PROLOG, 0, il)
-    told = il < EPILOG
-    last = np.maximum.accumulate(np.where(told, np.arange(len(il)), -1))
-    known = (last >= 0) & (code[np.maximum(last, 0)] == code)
-    return np.where(known, il[np.maximum(last, 0)], 0)
+def _completed(code: Array, il: Array) -> tuple[Array, Array]:
+    """(IL offset or ``NOT_KNOWN``, whether the map says it) of entries by ascending place: rule 4."""
+    count, has_il = len(il), il < EPILOG
+    begins = np.ones(count, np.bool_)
+    begins[1:] = (code[1:] != code[:-1]) | (il[1:] == PROLOG) | (il[:-1] == EPILOG)
+    part, place = np.cumsum(begins), np.arange(count)
+    before = np.maximum.accumulate(np.where(has_il, place, -1))
+    behind = np.minimum.accumulate(np.where(has_il, place, count)[::-1])[::-1]
+    is_before = (before >= 0) & (part[np.maximum(before, 0)] == part)
+    is_behind = (behind < count) & (part[np.minimum(behind, count - 1)] == part)
+    taken = np.where(is_before, before, np.minimum(behind, count - 1))
+    told = has_il | ((il == PROLOG) & is_behind & (behind == place + 1))
+    told |= (il == EPILOG) & is_before & (before == place - 1)
+    return np.where(is_before | is_behind, il[taken], NOT_KNOWN), told

@@ -23,6 +23,17 @@ class FrameKind(StrEnum):
     PSEUDO = "pseudo"
 
 
+class LineKind(StrEnum):
+    """What is known of a frame's line."""
+
+    EXACT = "exact"
+    """The runtime's map of the code says it."""
+    NEAR = "near"
+    """It is that of code beside: of its own code no line is known."""
+    FIRST = "first"
+    """No more is known than the method, and it is its first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """What a frame id stands for.
@@ -35,7 +46,7 @@ class Frame:
     when no mapping is known.
 
     ``file`` and ``line`` are where in the source it was, when frames are told apart by lines: the document as the compiler was given it, 0 for
-    no line. ``is_first_line``: no more is known than the method, and that is its first line.
+    no line. ``line_kind`` is what that line is worth, None without one.
     """
 
     kind: FrameKind
@@ -50,19 +61,14 @@ class Frame:
     offset: int | None = None
     file: str = ""
     line: int = 0
-    is_first_line: bool = False
+    line_kind: LineKind | None = None
 
     @property
     def place(self) -> str:
-        """``Program.cs:71``; ``Program.cs:~69`` when that is the method's first line and no more is known; empty without a line."""
+        """``Program.cs:71``; ``Program.cs:~69`` when it is not exact; empty without a line."""
         if not self.line:
             return ""
-        return f"{file_name(self.file)}:{'~' if self.is_first_line else ''}{self.line}"
-
-    @property
-    def line_kind(self) -> str:
-        """``exact``; ``first`` for the first line of a method of which no more is known; empty without a line."""
-        return ("first" if self.is_first_line else "exact") if self.line else ""
+        return f"{file_name(self.file)}:{'' if self.line_kind is LineKind.EXACT else '~'}{self.line}"
 
     @property
     def namespace(self) -> str:

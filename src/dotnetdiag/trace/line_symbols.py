@@ -14,6 +14,7 @@ from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.trace.address_space import AddressSpace
 from dotnetdiag.trace.code_maps import NOT_KNOWN, CodeMaps, is_code_map
+from dotnetdiag.trace.frame import LineKind
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.symbol_events import RUNDOWN, RUNTIME
 from dotnetdiag.trace.symbols import Symbols
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _MODULE_EVENTS = frozenset({152, 153, 154})
+_KINDS = (LineKind.EXACT, LineKind.NEAR, LineKind.FIRST)
+_EXACT, _NEAR, _FIRST = range(3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +50,14 @@ class LineSource(Protocol):
 
 class LineSymbols(Symbols):
     """Symbols with a frame for each line of a method that an address was found in. Of code that no map is of (compiled ahead, or recorded without)
-    the first line of the method is known, and no more.
+    the first line of the method is known, and no more; code that its map says nothing of has the line of code beside. They are frames of their own.
     """
 
     _maps: CodeMaps
     _source: LineSource
     _pdb_ids: dict[int, UUID]
     _methods: dict[tuple[str, UUID | None, int], MethodLines | None]
-    _placed: dict[tuple[int, str, int, bool], int]
+    _placed: dict[tuple[int, str, int, LineKind], int]
 
     @classmethod
     def build(cls, raw: RawTrace, source: LineSource) -> LineSymbols:
@@ -94,7 +97,7 @@ class LineSymbols(Symbols):
         which = which.reshape(-1)
         size = code.end[codes] - code.start[codes]
         known = (code.process[codes], code.method[codes], code.version[codes], size)
-        il = self._maps.il_offsets(known, which, place)
+        il, told = self._maps.il_offsets(known, which, place)
         made = frames.copy()
         order = np.argsort(which, kind="stable")
         edges = np.append(np.flatnonzero(np.diff(which[order], prepend=-1)), len(order))
@@ -102,7 +105,7 @@ class LineSymbols(Symbols):
             rows = order[first:last]
             lines = self._of_method(int(row[rows[0]]))
             if lines is not None and len(lines.il_offset):
-                made[rows] = self._placed_frames(lines, il[rows], int(frames[rows[0]]))
+                made[rows] = self._placed_frames(lines, il[rows], told[rows], int(frames[rows[0]]))
         return made
 
     def _of_method(self, row: int) -> MethodLines | None:
@@ -114,21 +117,23 @@ class LineSymbols(Symbols):
             self._methods[key] = self._source.lines(*key) if path else None
         return self._methods[key]
 
-    def _placed_frames(self, lines: MethodLines, il: Array, frame: int) -> list[int]:
-        """One frame for each line of a method."""
-        at = np.maximum(np.searchsorted(lines.il_offset, il, side="right") - 1, 0)
-        pairs = list(zip(at.tolist(), (il != NOT_KNOWN).tolist(), strict=True))
+    def _placed_frames(self, lines: MethodLines, il: Array, told: Array, frame: int) -> list[int]:
+        """One frame for each line of a method, and what it is worth. Of code before the first of its lines the PDB says none."""
+        at = np.searchsorted(lines.il_offset, il, side="right") - 1
+        kind = np.where(il == NOT_KNOWN, _FIRST, np.where(told & (at >= 0), _EXACT, _NEAR))
+        pairs = list(zip(np.maximum(at, 0).tolist(), kind.tolist(), strict=True))
         made = {pair: self._placed_frame(frame, lines, *pair) for pair in set(pairs)}
         return [made[pair] for pair in pairs]
 
-    def _placed_frame(self, frame: int, lines: MethodLines, place: int, is_mapped: bool) -> int:
+    def _placed_frame(self, frame: int, lines: MethodLines, place: int, kind_number: int) -> int:
+        kind = _KINDS[kind_number]
         file, line = lines.name(int(lines.document[place])), int(lines.line[place])
         if not file or line <= 0:
             return frame
-        key = (frame, file, line, is_mapped)
+        key = (frame, file, line, kind)
         found = self._placed.get(key)
         if found is None:
-            made = replace(self.frame(frame), file=file, line=line, is_first_line=not is_mapped)
+            made = replace(self.frame(frame), file=file, line=line, line_kind=kind)
             found = self._placed[key] = self._append(made)
         return found
 
