@@ -9,9 +9,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from dotnetdiag.errors import MissingDependency, UsageError
+from dotnetdiag.errors import UsageError
 from dotnetdiag.query.arrow_dataset import dataset_of
 from dotnetdiag.query.batches import arrow
+from dotnetdiag.query.duckdb_values import answer_of, import_duckdb
 from dotnetdiag.query.from_arrow import table_of
 from dotnetdiag.query.recordings import Recording, Shelf
 from dotnetdiag.query.reports import REPORTS
@@ -36,15 +37,6 @@ CLOSED = {
     "temp_directory": "",
 }
 """Of a database that reads what it is given, and nothing else."""
-
-
-def import_duckdb() -> Any:
-    """The library. Raises MissingDependency."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingDependency("duckdb", extra="sql", purpose="SQL") from error
-    return duckdb
 
 
 class Database:
@@ -118,7 +110,7 @@ class Database:
         while True:
             try:
                 relation = self._database.sql(statement)
-                return None if relation is None else relation.to_arrow_table()
+                return None if relation is None else answer_of(relation)
             except RuntimeError as error:
                 if "interrupted" in str(error):  # as DuckDB says that somebody has pressed Ctrl-C
                     raise KeyboardInterrupt from error
