@@ -370,7 +370,7 @@ def dataset(
 
     ``dataset.batches("GC/Start", columns=["file", "ms", "Reason"])`` are record batches of Arrow, file by file and window by window;
     ``to_polars``, ``to_dask``, ``to_ray``, ``to_arrow`` and ``sql`` hand the same to engines, and ``tasks`` to any other. A recording that is
-    elsewhere is fetched into a temporary file by who reads it.
+    elsewhere is fetched into a temporary file by who reads it; an open trace goes to another process by the path of its file.
 
     Raises InputError for a pattern that no file has, UsageError without a recording, MissingDependency without the extra ``dataset``.
     """
