@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet
@@ -52,6 +55,28 @@ def test_what_is_written_has_the_format_of_its_name(paths: list[str], tmp_path: 
     assert pyarrow.parquet.read_table(output).num_rows == 1
 
 
+@pytest.mark.parametrize("more", [[], ["--format", "table"], ["--json"], ["--format", "csv"], ["--format", "sqlite"]])
+def test_what_goes_to_stdout_by_name_is_what_goes_there_anyway(more: list[str], paths: list[str]) -> None:
+    """Of no format that is named, the table that people read."""
+    query = "select 1 as a, 'x' as b"
+    words = [sys.executable, "-m", "dotnetdiag", "trace", "sql", paths[0], query, *more]
+    plain = subprocess.run(words, capture_output=True, check=True)
+    for name in ("-", "/dev/stdout"):
+        named = subprocess.run([*words, "-o", name], capture_output=True, check=True)
+        assert (named.stdout, named.stderr) == (plain.stdout, plain.stderr)
+    assert plain.stdout
+    assert more or plain.stdout.split() == [b"a", b"b", b"1", b"x"]
+
+
+def test_a_fifo_gets_csv_where_no_format_is_named(paths: list[str], tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True) as reader:
+        done = run("trace", "sql", paths[0], "select 1 as a, 2 as b", "-o", str(fifo))
+        assert reader.communicate(timeout=30)[0].split() == ["a,b", "1,2"]
+    assert (done.returncode, done.stdout) == (0, f"{fifo}: 1 rows, 8 bytes\n")
+
+
 @pytest.mark.parametrize("verb", [["sql", "from gc"], ["events"]])
 def test_a_recording_is_never_written_over(verb: list[str], paths: list[str], tmp_path: Path) -> None:
     before = Path(paths[0]).read_bytes()
@@ -74,9 +99,6 @@ def test_show_tables_says_what_there_is(paths: list[str]) -> None:
 
 
 def test_a_recording_comes_through_stdin_too(paths: list[str]) -> None:
-    import subprocess
-    import sys
-
     with open(paths[0], "rb") as file:
         done = subprocess.run(
             [sys.executable, "-m", "dotnetdiag", "trace", "sql", "-", "select count(*) as n from events", "--json"],

@@ -170,6 +170,8 @@ def test_sql_asks_the_three_tables(real: Heap) -> None:
     ).to_pylist()
     assert row["type"] in real.types.values("type")
     assert real.sql("from nodes where dominator is null").to_pylist()[0]["node"] is not None
+    (row,) = real.sql("select interval 1 day as d, count(*) as n from nodes").to_pylist()
+    assert row == {"d": "1 day", "n": real.nodes}
     for query in ("", "select nothing from nodes", "from read_csv('/etc/hosts')"):
         with pytest.raises(UsageError):
             real.sql(query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 import struct
 import sys
@@ -132,6 +133,40 @@ def test_a_task_can_be_pickled_and_read_elsewhere(folder: Path) -> None:
         parts = [task.read() for task in tasks]
         assert sum(part.num_rows for part in parts) == sum(batch.num_rows for batch in made.batches(table, "pid"))
         assert all(part.schema.names == ["file", "pid"] for part in parts)
+
+
+def test_a_task_of_an_open_trace_takes_its_file_along(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with open("events-10.nettrace", "rb") as plain, gzip.open("packed.nettrace.gz", "wb") as packed:
+        packed.write(plain.read())
+    for name in ("events-10.nettrace", "packed.nettrace.gz"):
+        with dd.open(name) as trace:
+            made = dd.dataset([trace, "gccollect-10.nettrace"])
+            for table in ("GC/Start", "gc"):
+                here = [task.read() for task in made.tasks(table, where=WHERE if table == "GC/Start" else None)]
+                sent = pickle.dumps((made, made.tasks(table, where=WHERE if table == "GC/Start" else None)))
+                with monkeypatch.context() as elsewhere:
+                    elsewhere.chdir("/")
+                    (again, tasks) = pickle.loads(sent)
+                    assert tasks[0].read() == here[0]
+                    assert again.files == made.files == (name, "gccollect-10.nettrace")
+                assert [task.read() for task in tasks] == here
+            assert made.files[0] == trace.name
+    (task, _) = tasks
+    Path("packed.nettrace.gz").unlink()
+    with pytest.raises(InputError, match=r"packed\.nettrace\.gz"):
+        task.read()
+
+
+def test_a_task_of_a_trace_that_no_file_has_says_so_when_it_is_pickled() -> None:
+    for name in ("x", ""):
+        trace = Trace(data_of(named("events-10")), name=name)
+        made = dd.dataset(trace)
+        assert [task.file for task in made.tasks("events", "ms")] == [trace.name]
+        for one in (made, made.tasks("events", "ms")):
+            with pytest.raises(UsageError, match=f"^{name or 'a trace'}: what came as bytes .* dd.dataset$") as raised:
+                pickle.dumps(one)
+            assert "\n" not in str(raised.value)
 
 
 def test_what_is_fetched_is_gone_when_it_is_closed(

@@ -126,6 +126,27 @@ def test_only_the_columns_that_are_asked_for_are_decoded(monkeypatch: pytest.Mon
     assert "frames" not in decoded
 
 
+def test_what_is_text_in_an_answer_costs_no_second_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
+    read = tables.AllEvents.windows
+
+    def windows(self: tables.AllEvents, trace: Trace) -> Any:
+        reads.append(trace.name)
+        return read(self, trace)
+
+    monkeypatch.setattr(tables.AllEvents, "windows", windows)
+    trace = opened(named("gccollect-10"))
+    made = trace.sql("select max(time)::timestamp - min(time)::timestamp as d, max(time)::date as day from events")
+    (row,) = made.to_pylist()
+    assert timedelta(**dict(zip(("hours", "minutes", "seconds"), map(float, row["d"].split(":")), strict=True))) > (
+        timedelta(0)
+    )
+    assert row["day"] == str(
+        datetime.fromtimestamp(one(trace, "select max(epoch(time::timestamp)) from events"), UTC).date()
+    )
+    assert len(reads) == 2
+
+
 REPORTED: dict[str, tuple[str, Callable[[Trace], Any]]] = {
     "gc": ("gccollect-10", lambda trace: dd.gc(trace).collections),
     "exceptions": ("events-10", lambda trace: dd.exceptions(trace).by_type),

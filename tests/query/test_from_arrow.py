@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dotnetdiag.query.duckdb_values import answer_of
 from dotnetdiag.query.from_arrow import table_of
 from dotnetdiag.table import Losses, Table
+
+ENDLESS = "bignum" if duckdb.execute("from duckdb_types() where type_name = 'bignum'").fetchall() else "varint"
+"""Whole numbers without end, whose type had another name before."""
 
 
 def made(table: pa.Table) -> Table:
@@ -22,22 +26,24 @@ def asked(query: str) -> Table:
     """What DuckDB answers."""
     relation = duckdb.sql(query)
     assert relation is not None
-    return made(relation.to_arrow_table())
+    return made(answer_of(relation))
 
 
-def test_times_that_64_bits_of_ns_do_not_hold_are_texts_as_the_others_are() -> None:
-    far = pa.array([2**62, None, 0], pa.timestamp("us", "UTC"))
-    assert made(pa.table({"t": far})).values("t") == [
-        "148108-07-06T14:00:27.387904Z",
-        None,
-        "1970-01-01T00:00:00.000000Z",
-    ]
+def test_times_that_64_bits_of_ns_do_not_hold_are_texts_as_duckdb_writes_them() -> None:
+    far = [2**62, None, 0, 2**63 - 1]
+    zoned = made(pa.table({"t": pa.array(far, pa.timestamp("us", "UTC"))}))
+    assert zoned.values("t") == ["148108-07-06 14:00:27.387904+00", None, "1970-01-01 00:00:00+00", "infinity"]
+    for unit in ("us", "ms", "s", "ns"):
+        expected = [None, "1970-01-01 00:00:00", "infinity", "-infinity"]
+        array = pa.array([None, 0, 2**63 - 1, 1 - 2**63], pa.timestamp(unit))
+        assert made(pa.table({"t": array})).values("t") == expected, unit
 
 
 def answer(expression: str) -> Any:
     """The values of an expression, of a row that has it and one that has none."""
-    query = f"select case when i = 0 then {expression} end as v from range(2) as t(i) order by i"
-    value, nothing = asked(query).values("v")
+    value, nothing = asked(
+        f"select v from (select {expression} as v, 0 as i union all select null, 1) order by i"
+    ).values("v")
     assert nothing is None
     return value
 
@@ -61,12 +67,16 @@ def answer(expression: str) -> Any:
         ("'a'::blob", b"a"),
         ("timestamp '2020-01-01'", 1577836800 * 10**9),
         ("timestamptz '2020-01-01 00:00:00+00'", 1577836800 * 10**9),
-        ("timestamp '9999-01-01'", "9999-01-01T00:00:00.000000"),
+        ("timestamp_ns '2020-01-01 00:00:00.000000001'", 1577836800 * 10**9 + 1),
+        ("timestamp '9999-01-01'", "9999-01-01 00:00:00"),
         ("date '2020-01-01'", "2020-01-01"),
-        ("time '10:00'", "10:00:00.000000"),
+        ("time '10:00'", "10:00:00"),
         ("uuid '00000000-0000-0000-0000-000000000001'", "00000000-0000-0000-0000-000000000001"),
         ("'b'::enum('a', 'b')", "b"),
+        ("'[1]'::json", "[1]"),
         ("[1, null, 3]", [1, None, 3]),
+        ("[1, 2]::integer[2]", [1, 2]),
+        ("['a', null]::varchar[2]", ["a", None]),
         ("[['a'], [], null]", [["a"], [], None]),
         ("{'a': 1, 'b': null}", {"a": 1, "b": None}),
         ("map {'x': 1}", [{"key": "x", "value": 1}]),
@@ -77,8 +87,56 @@ def test_a_value_of_every_type(expression: str, value: Any) -> None:
     assert answer(expression) == value
 
 
-def test_intervals_are_texts() -> None:
-    assert isinstance(answer("interval 1 day"), str)
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "interval '14 months 3 days 1.5 seconds'",
+        "12345678901234567890123456789::{endless}",
+        "340282366920938463463374607431768211455::uhugeint",
+        "'10101'::bit",
+        "date '2020-02-29'",
+        "date 'infinity'",
+        "date '-infinity'",
+        "date '0044-03-15 (BC)'",
+        "date '5874897-12-31'",
+        "time '10:00:00.25'",
+        "'10:00:00+02'::timetz",
+        "timestamp 'infinity'",
+        "timestamp_s '-infinity'",
+        "timestamp_ms '9999-12-31 23:59:59.5'",
+        "timestamp_ns 'infinity'",
+        "timestamp '0044-03-15 (BC) 10:00:00.5'",
+        "union_value(k := interval 1 day)",
+        "row(1, date '2020-01-01')",
+        "row(1, row(2, 'a'))",
+    ],
+)
+def test_what_no_column_holds_is_text_as_duckdb_writes_it(expression: str) -> None:
+    expression = expression.format(endless=ENDLESS)
+    expected = duckdb.execute(f"select ({expression})::varchar").fetchall()[0][0]
+    assert isinstance(expected, str)
+    assert answer(expression) == expected
+    assert answer(f"[{expression}, null]") == [expected, None]
+    assert answer(f"array_value({expression})") == [expected]
+    assert answer(f"{{'a': {{'say \"b\"': {expression}}}, 'c': 1}}") == {"a": {'say "b"': expected}, "c": 1}
+    assert answer(f"map {{'x': [{expression}]}}") == [{"key": "x", "value": [expected]}]
+
+
+def test_an_answer_with_texts_is_as_any_other() -> None:
+    """Its rows keep their order, and its columns their names; also that of what is no select."""
+    table = asked("select interval (i) day as d, i as d, i as 'say \"d\"' from range(3) as t(i) order by i desc")
+    assert table.to_pylist() == [
+        {"d": d, "d_2": i, 'say "d"': i} for d, i in zip(("2 days", "1 day", "00:00:00"), (2, 1, 0), strict=True)
+    ]
+    for other, columns in (
+        ("describe select interval 1 day as d", ("column_name", "column_type", "null", "key", "default", "extra")),
+        ("explain select interval 1 day as d", ("explain_key", "explain_value")),
+        ("values (interval 1 day)", ("col0",)),
+        ("with x as (select interval 1 day as d) from x", ("d",)),
+        ("pivot (select 1 as a, interval 1 day as d) on a using first(d)", ("1",)),
+    ):
+        table = asked(other)
+        assert (len(table), table.columns) == (1, columns)
 
 
 def test_a_column_of_nothing_and_a_table_without_rows() -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import struct
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dotnetdiag.errors import UnknownName
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.query.batches import distinct_names
-from dotnetdiag.query.tables import names_of
+from dotnetdiag.query.duckdb_engine import Database, sql
+from dotnetdiag.query.recordings import OpenTrace
+from dotnetdiag.query.tables import NamedEvents, names_of
 from dotnetdiag.trace.trace import Trace
 
 FIELDS = [
@@ -69,6 +74,92 @@ def test_every_column_can_be_asked_for_and_chosen_by(trace: Trace) -> None:
         assert whole.values(name) == values
         rows = trace.sql(f"select {quoted(name)} as v from {quoted(EVENTS[0])} where {quoted(name)} = {values[1]}")
         assert rows.values("v") == [values[1]]
+
+
+HOSTILE = {
+    "P": [
+        *("Ping", "ping", "PING", "sqlite_master", "DuckDB_Tables", "pg_type", "x", "x does not exist! y", "Tables"),
+        *("y\nDid you mean z", 'a"b.csv', 'a"b', "x.duckdb", "statement", "called spans 41 42", "CALLED STACKS 4A"),
+        *("called", "GC/Start", "GCStart", "Ä", "ä", " x"),
+    ],
+    "p": ["PIng", "x"],
+    "Q": ["ping", "Order", "gcstart", "/x"],
+    "Q/": ["x"],
+    "events": ["events"],
+}
+"""Events by providers: names that differ in case, that DuckDB has for tables of its own, that its messages are made of, and that mean others."""
+
+
+def recording(names: dict[str, list[str]]) -> Trace:
+    """One event of the first, two of the second, and so on."""
+    out = io.BytesIO()
+    with Writer(out) as writer:
+        for number, (provider, name) in enumerate(((one, name) for one in names for name in names[one]), 1):
+            writer.add_metadata(Metadata(metadata_id=number, provider=provider, event_id=number, name=name, level=4))
+            for row in range(number):
+                writer.write_event(number, 1000 * number + row, b"", thread=1)
+    return Trace(out.getvalue(), name="hostile")
+
+
+@pytest.mark.parametrize("external_access", [False, True])
+def test_each_name_that_is_listed_has_the_rows_that_are_listed(
+    external_access: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where no file is
+    whole = recording(HOSTILE)
+    others = [recording({"P": ["Order", "sqlite_master"]}), recording({"P": ["PING"], "R": ["x does not exist! y"]})]
+    for traces in ([whole], others, [*others, whole]):
+        recordings = [OpenTrace(one) for one in traces]
+        listed = [row for row in sql(recordings, "show tables").to_pylist() if row["kind"] != "report"]
+        assert listed[0]["rows"] == sum(map(len, traces))
+        assert len({row["name"].lower() for row in listed}) == len(listed)
+        one_for_all = Database(recordings, external_access=external_access)
+        for row in reversed(listed):
+            query = f"select count(*) as n, count(ms) as read from {quoted(row['name'])}"
+            alone = sql(recordings, query, external_access=external_access)
+            assert alone.to_pylist() == one_for_all.sql(query).to_pylist() == [{"n": row["rows"], "read": row["rows"]}]
+        one_for_all.close()
+    for name, rows in names_of(whole).items():
+        assert len(whole[name]) == rows
+
+
+def test_names_of_events_that_differ_in_case_are_one_table_as_the_first_is_spelled() -> None:
+    assert names_of(recording({"P": ["Ping", "ping", "Pong"]})) == {"Ping": 3, "Pong": 3}
+    assert names_of(recording({"P": ["Ping"], "p": ["ping"]})) == {"Ping": 3}
+    assert names_of(recording({"P": ["Ping"], "Q": ["ping"]})) == {"P/Ping": 1, "Q/ping": 2}
+    both = [OpenTrace(recording({"P": ["Ping"]})), OpenTrace(recording({"Q": ["Pong", "ping"]}))]
+    listed = [row for row in sql(both, "from tables").to_pylist() if row["kind"] == "event"]
+    assert {row["name"]: row["rows"] for row in listed} == {"P/Ping": 1, "Pong": 1, "Q/ping": 2}
+
+
+def test_tables_of_duckdb_are_there_where_no_event_is_called_so() -> None:
+    bare = recording({"P": ["pg_type"]})
+    assert bare.sql("from sqlite_master").columns == ("type", "name", "tbl_name", "rootpage", "sql")
+    assert "typname" in bare.sql("from pg_catalog.pg_type").columns
+    assert "ms" in bare.sql("from PG_TYPE").columns
+
+
+def test_tables_that_no_query_names_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: set[str] = set()
+    schema = NamedEvents.schema
+
+    def noted(self: NamedEvents, trace: Trace) -> Any:
+        made.add(self.name)
+        return schema(self, trace)
+
+    monkeypatch.setattr(NamedEvents, "schema", noted)
+    bare = recording({"P": ["pg_type", "Ping"]})
+    bare.sql("select count(*) from events")
+    assert made == set()
+    bare.sql("from Ping")
+    assert made == {"Ping"}
+
+
+@pytest.mark.parametrize("name", ["no does not exist! y", "called spans 4", "called no 41"])
+def test_a_name_that_is_not_there_is_told_whole(name: str, trace: Trace) -> None:
+    with pytest.raises(UnknownName) as raised:
+        trace.sql(f"from {quoted(name)}")
+    assert raised.value.name == name
 
 
 def test_names_that_differ_in_case_alone_are_told_apart() -> None:

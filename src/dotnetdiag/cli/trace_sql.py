@@ -32,10 +32,15 @@ _NAMED = 6
     "--format",
     "form",
     type=click.Choice(CHOICES),
-    help="How to print it.  [default: what the name after -o ends in; otherwise table]",
+    help="How to print it.  [default: what the name after -o ends in, csv for a FIFO or a device; on stdout table]",
 )
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
-@click.option("-o", "--output", type=FilePath(), help="The file to write, in the format that its name ends in.")
+@click.option(
+    "-o",
+    "--output",
+    type=FilePath(),
+    help="The file to write, in the format that its name ends in; - for stdout, as without -o.",
+)
 @click.option("--force", is_flag=True, help="Overwrite a file that is there.")
 @click.option("--external-access", is_flag=True, help="The query may read and write files, and load extensions.")
 def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bool, external_access: bool) -> None:
@@ -55,6 +60,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
     if len(files) < 2:
         raise click.UsageError("Give FILE and QUERY: the query is one word, in quotes.", click.get_current_context())
     be_lean()
+    from dotnetdiag.recipes.outputs import is_stdout
     from dotnetdiag.recipes.queries import database
     from dotnetdiag.table.json_rows import in_json_forms
 
@@ -64,7 +70,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
         answer = made.sql(query)
     finally:
         made.close()
-    if output is not None:
+    if output is not None and not is_stdout(output):
         _write(answer, output, form, force=force)
     else:
         show(form or TABLE, lambda: answer, people=lambda: _show(answer), document=lambda: in_json_forms(answer))
@@ -75,7 +81,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
 
 def _write(answer: Table, output: Path, form: str | None, *, force: bool) -> None:
     from dotnetdiag.export import find_format, format_of
-    from dotnetdiag.recipes.outputs import is_stdout, is_stream, replacing
+    from dotnetdiag.recipes.outputs import is_stream, replacing
 
     if form == TABLE:
         raise UsageError("a table for people goes to stdout; a file has another format")
@@ -88,8 +94,7 @@ def _write(answer: Table, output: Path, form: str | None, *, force: bool) -> Non
     with replacing(output, force=force) as file:
         chosen.write(answer, file)
         size = file.tell()
-    if not is_stdout(output):
-        echo(f"{shown_path(output)}: {len(answer):,} rows, {size:,} bytes")
+    echo(f"{shown_path(output)}: {len(answer):,} rows, {size:,} bytes")
 
 
 def _show(answer: Table) -> None:

@@ -9,42 +9,36 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from dotnetdiag.errors import MissingDependency, UsageError
+from dotnetdiag.errors import UsageError
 from dotnetdiag.query.arrow_dataset import dataset_of
 from dotnetdiag.query.batches import arrow
+from dotnetdiag.query.duckdb_values import answer_of, import_duckdb
 from dotnetdiag.query.from_arrow import table_of
 from dotnetdiag.query.recordings import Recording, Shelf
 from dotnetdiag.query.reports import REPORTS
 from dotnetdiag.query.scan import Scan
-from dotnetdiag.query.tables import TABLES, contents, find_table, unknown
+from dotnetdiag.query.tables import CALLED, EVENTS, TABLES, contents, find_table, unknown
 from dotnetdiag.table import Losses, Table
 
-_MISSING = re.compile(r"Table(?P<function> Function)? with name (?P<name>.+?) does not exist!", re.DOTALL)
-_FILE = re.compile(r'Cannot access file "(?P<name>.+?)"', re.DOTALL)
-"""What it says of a table that is called as a file may be."""
+_MISSING = re.compile(r"Table(?P<function> Function)? with name ")
+_MISSING_END = " does not exist!"
+_FILE = re.compile(r'(?:Cannot access file|No files found that match the pattern) "')
+_FILE_END = '"'
+"""What it says of a table that is called as a file may be: the name stands between these two, and may have the second within it."""
 _SHOW = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _SILENT = ("CREATE", "DROP", "ALTER", "INSERT", "UPDATE", "DELETE")
 """Statements that answer with nothing, which DuckDB says as a table of no rows."""
-_CALLED = re.compile(r"called (?P<name>[a-z]+)(?P<texts>( [0-9A-F]*)+)")
-"""The name of the table that a report's function gives: its texts in hexadecimal digits, for a name of any characters would be taken apart."""
 _MACRO = re.compile(r"[Mm]acro \"?(?P<name>[a-z]+)")
+_OPEN = {"python_enable_replacements": "false"}
+"""Of every database: DuckDB would see no variables but those of this file, which may be called as events are."""
 CLOSED = {
+    **_OPEN,
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "enable_external_access": "false",
-    "python_enable_replacements": "false",
     "temp_directory": "",
 }
 """Of a database that reads what it is given, and nothing else."""
-
-
-def import_duckdb() -> Any:
-    """The library. Raises MissingDependency."""
-    try:
-        import duckdb
-    except ImportError as error:
-        raise MissingDependency("duckdb", extra="sql", purpose="SQL") from error
-    return duckdb
 
 
 class Database:
@@ -58,10 +52,12 @@ class Database:
             raise UsageError("a query of no recording")
         self._recordings, self._shelf = tuple(recordings), Shelf()
         self._duckdb, _ = import_duckdb(), arrow()
-        settings = {} if external_access else {**CLOSED, "lock_configuration": "true"}
+        settings = _OPEN if external_access else {**CLOSED, "lock_configuration": "true"}
         self._database = self._duckdb.connect(":memory:", config=settings)
         self._scans: list[Scan] = []
         self._tables: Table | None = None
+        views = self._database.execute("select view_name from duckdb_views() where internal").fetchall()
+        self._hidden = {name for (name,) in views}
 
     def close(self) -> None:
         """Close it, and the recordings that it has opened."""
@@ -114,11 +110,12 @@ class Database:
     def _run(self, statement: str) -> Any:
         """What one statement answers, as a table of Arrow; None for nothing. Raises as ``sql``."""
         self._define_calls(statement)
-        defined: set[str] = set()
+        self._define_hidden(statement)
+        defined: set[tuple[str, bool]] = set()
         while True:
             try:
                 relation = self._database.sql(statement)
-                return None if relation is None else relation.to_arrow_table()
+                return None if relation is None else answer_of(relation)
             except RuntimeError as error:
                 if "interrupted" in str(error):  # as DuckDB says that somebody has pressed Ctrl-C
                     raise KeyboardInterrupt from error
@@ -129,18 +126,33 @@ class Database:
                 if not self._define_missing(str(error), defined):
                     raise self._meant(error) from error
 
-    def _define_missing(self, said: str, defined: set[str]) -> bool:
+    def _define_missing(self, said: str, defined: set[tuple[str, bool]]) -> bool:
         """Make what DuckDB says is not there; False where it says something else, or says it again. Raises as ``sql``."""
-        missing, called = _MISSING.search(said), _FILE.search(said)
-        if missing is None and not (called and self._has(called["name"])):
+        missing = _MISSING.search(said)
+        found = missing or _FILE.search(said)
+        if found is None:
             return False
-        found = missing or called
-        assert found is not None
-        if found[0] in defined:
-            return False
-        defined.add(found[0])
-        self._define(found["name"], is_function=missing is not None and bool(missing["function"]))
-        return True
+        is_function = missing is not None and bool(missing["function"])
+        names = _names_before(said[found.end() :], _MISSING_END if missing else _FILE_END)
+        for name in names:
+            if (name, is_function) not in defined and (is_function or self._is_ours(name)):
+                defined.add((name, is_function))
+                self._define(name, is_function=is_function)
+                return True
+        if missing and names and not any((name, is_function) in defined for name in names):
+            raise unknown(names[0], self._known())
+        return False
+
+    def _is_ours(self, name: str) -> bool:
+        return name.lower() in (EVENTS, TABLES, *REPORTS) or CALLED.fullmatch(name) is not None or self._has(name)
+
+    def _define_hidden(self, statement: str) -> None:
+        """Make the events that DuckDB would not miss, since a table of its own is called as they are: theirs goes first. Raises as ``sql``."""
+        said = statement.lower()
+        for name in [one for one in self._hidden if one.lower() in said]:
+            self._hidden.remove(name)
+            if self._has(name):
+                self._register(name, ())
 
     def _meant(self, error: Exception) -> BaseException:
         """The error of ours behind one of DuckDB's, if there is one; else what DuckDB says."""
@@ -163,8 +175,9 @@ class Database:
 
     def _define(self, name: str, *, is_function: bool) -> None:
         """Make the table of a name, or the function that gives a report's. Raises as ``sql``."""
-        if (called := _CALLED.fullmatch(name)) is not None:
-            self._register(called["name"], tuple(bytes.fromhex(one).decode() for one in called["texts"][1:].split(" ")))
+        if (called := CALLED.fullmatch(name)) is not None:
+            texts = called["texts"][1:].split(" ")
+            self._register(called["name"].lower(), tuple(bytes.fromhex(one).decode(errors="replace") for one in texts))
             return
         report = REPORTS.get(name.lower())
         if not is_function:
@@ -214,6 +227,13 @@ class Database:
         if self._tables is None:
             self._tables = contents(self._recordings, self._shelf)
         return self._tables
+
+
+def _names_before(said: str, end: str) -> list[str]:
+    """What may stand before ``end``, and may have it within: the likeliest first, which ends last before DuckDB says something else."""
+    other = min((at for one in ("\nDid you mean", "\n\nLINE") if (at := said.find(one)) >= 0), default=len(said))
+    ends = [found.start() for found in re.finditer(re.escape(end), said)]
+    return [said[:at] for at in sorted(ends, key=lambda at: (at >= other, -at))]
 
 
 def sql(recordings: Sequence[Recording], text: str, *, external_access: bool = False) -> Table:

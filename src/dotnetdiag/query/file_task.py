@@ -19,7 +19,8 @@ Mapper: TypeAlias = "Callable[[Callable[[FileTask], Any], Iterable[FileTask]], I
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileTask:
-    """The rows of one table in one recording, to be read anywhere: it can be pickled, and opens the recording where it is called.
+    """The rows of one table in one recording, to be read anywhere: it can be pickled, and opens the recording where it is called. That of an open
+    trace takes the path of its file along; UsageError of a trace that has none.
 
     ``columns`` are those that are wanted; ``where`` is an expression of Arrow that the rows fulfil. ``schema`` is that of all recordings
     together, None where nobody has asked for it: then it is this recording's own.

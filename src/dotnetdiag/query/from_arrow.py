@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Bytes, Column, ListOf, Scalar, Struct, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.query.batches import arrow
+from dotnetdiag.query.duckdb_values import times_as_text
 from dotnetdiag.table import Losses, Table
 
 if TYPE_CHECKING:
@@ -22,10 +24,13 @@ _KINDS = {
     "uint8": Kind.U1, "uint16": Kind.U2, "uint32": Kind.U4, "uint64": Kind.U8,
     "float": Kind.F4, "double": Kind.F8,
 }  # fmt: skip
+_ENDLESS = 2**63 - 1
 
 
 def table_of(made: pyarrow.Table, title: str, notes: Sequence[str], losses: Losses) -> Table:
-    """The same columns and rows. What no column of ours holds is text; whole numbers of 128 bits become 64, or floats where these are too few."""
+    """The same columns and rows. What ``answer_of`` gives has columns here: whole numbers of 128 bits become 64, or floats where these are too few,
+    and times that 64 bits of ns do not hold are texts, with all others of their column.
+    """
     names: list[str] = []
     for name in made.schema.names:
         free, number = name, 2
@@ -54,16 +59,8 @@ def _column(array: Any) -> Column:
     if str(kind) in _KINDS or types.is_boolean(kind):
         return Scalar(_values(array), valid, _KINDS.get(str(kind), Kind.BOOL))
     if types.is_timestamp(kind):
-        try:
-            ns = array.cast(pa.timestamp("ns", kind.tz)).cast(pa.int64())
-        except pa.ArrowInvalid:  # a year that 64 bits of ns do not hold
-            us = _values(array.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())).view("datetime64[us]")
-            texts = [f"{one}{'Z' if kind.tz else ''}" for one in np.datetime_as_string(us).tolist()]
-            there = valid if valid is not None else np.ones(len(us), np.bool_)
-            return Text.from_pylist(
-                [one if is_one else None for one, is_one in zip(texts, there.tolist(), strict=True)]
-            )
-        return Scalar(_values(ns), valid, Kind.TIMESTAMP)
+        ns = _nanoseconds(array)
+        return _text(times_as_text(array), valid) if ns is None else Scalar(_values(ns), valid, Kind.TIMESTAMP)
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return Bytes(*_pool(array.cast(pa.large_binary())), valid)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
@@ -98,6 +95,16 @@ def _number(array: Any) -> Any:
     return array.cast(pa.float64())
 
 
+def _nanoseconds(times: Any) -> Any:
+    """Since 1970; None where 64 bits hold not all of them. The last and the first of these are the times without end of DuckDB."""
+    pa = arrow()
+    try:
+        ns = times.cast(pa.timestamp("ns", times.type.tz)).cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    return None if np.isin(_values(ns), (_ENDLESS, -_ENDLESS)).any() else ns
+
+
 def _pool(array: Any) -> tuple[Array, Array]:
     """Offsets and bytes of large texts, or of large bytes."""
     _, offsets, data = array.buffers()
@@ -114,6 +121,6 @@ def _text(array: Any, valid: Array | None) -> Text:
         return Text(np.zeros(len(array) + 1, np.int64), np.zeros(0, np.uint8), np.zeros(len(array), np.bool_))
     try:
         array = array.cast(pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # intervals, times, unions: few, for people
-        return Text.from_pylist([None if value is None else str(value) for value in array.to_pylist()])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:  # after settings of Arrow's types were changed
+        raise UsageError(f"no column holds {array.type}: cast it to VARCHAR") from error
     return Text(*_pool(array), valid)

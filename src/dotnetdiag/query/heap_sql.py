@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.query.batches import arrow
-from dotnetdiag.query.duckdb_engine import CLOSED, import_duckdb
+from dotnetdiag.query.duckdb_engine import CLOSED
+from dotnetdiag.query.duckdb_values import answer_of, import_duckdb
 from dotnetdiag.query.from_arrow import table_of
 from dotnetdiag.table import Losses, Table
 
@@ -27,7 +28,7 @@ def heap_sql(heap: Heap, query: str) -> Table:
         for table in heap.tables:
             database.register(table.title, table.to_arrow())
         relation = database.sql(query)
-        made = None if relation is None else relation.to_arrow_table()
+        made = None if relation is None else answer_of(relation)
     except RuntimeError as error:
         if "interrupted" in str(error):  # as DuckDB says that somebody has pressed Ctrl-C
             raise KeyboardInterrupt from error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Protocol
+from typing import Any, Protocol
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.errors import UsageError
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.trace import Trace
 
@@ -30,9 +31,12 @@ class Recording(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenTrace:
-    """A trace that somebody has open, and keeps."""
+    """A trace that somebody has open, and keeps. Where it is pickled, its file goes with it by its path, to be opened by ``opener``, a function of
+    a module. UsageError of a trace that came as bytes or through a pipe.
+    """
 
     trace: Trace
+    opener: Callable[[str], Trace] | None = None
 
     @property
     def name(self) -> str:
@@ -45,6 +49,32 @@ class OpenTrace:
 
     def close(self, trace: Trace) -> None:
         """Who has opened it closes it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        path = self.trace.raw.path
+        if path is None or self.opener is None:
+            raise UsageError(
+                f"{self.name or 'a trace'}: what came as bytes or through a pipe is in this process alone: "
+                "write it to a file, and give the path of that to dd.dataset"
+            )
+        return TraceFile, (self.name, path, self.opener)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TraceFile:
+    """The file of a trace that another process has open, by the trace's name: opened when it is read."""
+
+    name: str
+    path: str
+    opener: Callable[[str], Trace]
+
+    def open(self) -> Trace:
+        """The trace. Raises InputError, FormatError."""
+        return self.opener(self.path)
+
+    def close(self, trace: Trace) -> None:
+        """Let go of it."""
+        trace.close()
 
 
 class Shelf:

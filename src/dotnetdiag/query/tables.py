@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -10,6 +12,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import Column, Text
+from dotnetdiag.events.names import spellings
 from dotnetdiag.query.batches import FILE, arrow, distinct_names, schema_of
 from dotnetdiag.query.reports import REPORTS, Report
 from dotnetdiag.table import Table
@@ -38,6 +41,11 @@ ALL_EVENTS = (
 TABLES = "tables"
 """What there is to ask."""
 _TAKEN = {EVENTS, TABLES, *REPORTS}
+CALLED = re.compile(
+    rf"called (?P<name>{'|'.join(name for name, one in REPORTS.items() if one.arguments)})(?P<texts>( (?:[0-9A-F]{{2}})*)+)",
+    re.IGNORECASE,
+)
+"""The name of the table that a report's function gives: its texts in hexadecimal digits, for a name of any characters would be taken apart."""
 CODED = frozenset({"provider", "event", "leaf"})
 """Of events: texts of which there are few different ones."""
 
@@ -266,33 +274,61 @@ def find_table(name: str, arguments: Sequence[str] = ()) -> QueryTable:
     return ReportRows(report, tuple(arguments))
 
 
-def names_of(trace: Trace) -> dict[str, int]:
-    """The events of a recording by the names that tables have for them, and how many there are. A name that several providers have, or another
-    table, is ``Provider/Name``.
-    """
-    types, found = trace.raw.types, dict[tuple[str, str], int]()
+Types: TypeAlias = "Mapping[tuple[str, str, str], int]"
+"""How many events there are by provider, name and the manifest's name."""
+
+
+def _types_of(trace: Trace) -> Types:
+    types, found = trace.raw.types, Counter[tuple[str, str, str]]()
     for number, (events, _) in trace.raw.source.counts().items():
         schema = types.name_of(number)
-        key = schema.provider, schema.name
-        found[key] = found.get(key, 0) + events
-    providers: dict[str, set[str]] = {}
-    for provider, name in found:
-        providers.setdefault(name.lower(), set()).add(provider)
-    return {
-        name if len(providers[name.lower()]) == 1 and name.lower() not in _TAKEN else f"{provider}/{name}": count
-        for (provider, name), count in found.items()
-    }
+        found[schema.provider, schema.name, schema.manifest_name] += events
+    return found
+
+
+def names_of(trace: Trace) -> dict[str, int]:
+    """The events of a recording by the names that tables have for them, and how many rows a query has of each. Case does not count: names that
+    differ in nothing else are one table, as the first of them is spelled. A name that another provider or another table has too is
+    ``Provider/Name``.
+    """
+    return _names_of(_types_of(trace))
+
+
+def _names_of(types: Types) -> dict[str, int]:
+    meant: dict[str, set[tuple[str, str, str]]] = {}
+    for one in types:
+        for form in spellings(*one):
+            meant.setdefault(form, set()).add(one)
+
+    def asked(name: str) -> set[tuple[str, str, str]]:  # as a schema says whether it matches
+        return meant.get(name.lower(), set()) | meant.get(name.strip().lower(), set())
+
+    made: dict[str, int] = {}
+    seen = set[str]()
+    for provider, name, _ in types:
+        own = f"{provider}/{name}"
+        free = name if not _is_taken(name) and asked(name) == asked(own) else own
+        if free.lower() not in seen:
+            seen.add(free.lower())
+            made[free] = sum(types[one] for one in asked(free))
+    return made
+
+
+def _is_taken(name: str) -> bool:
+    return name.lower() in _TAKEN or CALLED.fullmatch(name) is not None
 
 
 def contents(recordings: Sequence[Recording], shelf: Shelf) -> Table:
-    """What there is to ask of recordings: ``name``, ``kind`` (``events``, ``event``, ``report``), ``rows`` (of events) and ``about``."""
-    counts: dict[str, int] = {}
+    """What there is to ask of recordings: ``name``, ``kind`` (``events``, ``event``, ``report``), ``rows`` (of events) and ``about``. ``rows`` are
+    those of a query of the name, in all recordings together (see :func:`names_of`).
+    """
+    types = Counter[tuple[str, str, str]]()
     for recording in recordings:
         with shelf.opened(recording) as trace:
-            for name, count in names_of(trace).items():
-                counts[name] = counts.get(name, 0) + count
+            types.update(_types_of(trace))
+    counts = _names_of(types)
     rows: list[dict[str, Any]] = [
-        {"name": EVENTS, "kind": "events", "rows": sum(counts.values()), "about": "all events, without their payloads"}
+        {"name": EVENTS, "kind": "events", "rows": types.total(), "about": "all events, without their payloads"}
     ]
     rows += [{"name": name, "kind": "event", "rows": counts[name]} for name in sorted(counts)]
     rows += [{"name": one.called, "kind": "report", "about": one.about} for one in REPORTS.values()]

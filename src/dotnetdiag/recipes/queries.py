@@ -31,7 +31,7 @@ def recordings_of(sources: Sources, options: Mapping[str, Any] | None = None) ->
     found: dict[object, Recording] = {}
     for one in given:
         if isinstance(one, Trace):
-            found[id(one)] = OpenTrace(one)
+            found[id(one)] = OpenTrace(one, open_alone)
             continue
         for file in find_recordings(one, open_alone, options):
             found.setdefault(file.name if file.path is None else os.path.realpath(file.path), file)

@@ -347,8 +347,8 @@ def sql(sources: PathText | Trace | Iterable[PathText | Trace], query: str, *, e
 
     Tables: events by name (``"GC/Start"``, with ``Provider/`` where that is needed), ``events`` (all, without payloads), the reports by the
     names that functions have here (``gc``, ``jit``, ``requests``, ``cpu_samples``, …), ``spans('GC/Start', 'GC/Stop')``, ``stacks('GC/Start')``;
-    ``show tables`` has all. Each has a column ``file``; ``.notes`` are those of the reports. Only what a query uses is decoded, a window
-    of events at a time; its answer is in memory.
+    ``show tables`` has all. Case does not count in names: events that differ in nothing else are one table. Each has a column ``file``;
+    ``.notes`` are those of the reports. Only what a query uses is decoded, a window of events at a time; its answer is in memory.
 
     ``external_access``: it may read and write files, and load what DuckDB can; otherwise it reads recordings alone. Raises UsageError for what
     DuckDB refuses, UnknownName for a table that is not there, MissingDependency without the extra ``sql``; InputError and FormatError for a
@@ -371,7 +371,7 @@ def dataset(
 
     ``dataset.batches("GC/Start", columns=["file", "ms", "Reason"])`` are record batches of Arrow, file by file and window by window;
     ``to_polars``, ``to_dask``, ``to_ray``, ``to_arrow`` and ``sql`` hand the same to engines, and ``tasks`` to any other. A recording that is
-    elsewhere is fetched into a temporary file by who reads it.
+    elsewhere is fetched into a temporary file by who reads it; an open trace goes to another process by the path of its file.
 
     Raises InputError for a pattern that no file has, UsageError without a recording, MissingDependency without the extra ``dataset``.
     """

@@ -58,11 +58,20 @@ def trace_of(path: str, buffer: memoryview, oddities: tuple[str, ...], *, thread
     """The trace in these bytes, as of :func:`open_trace`."""
     from dotnetdiag.trace.trace import Trace  # not for a .gcdump
 
+    name, place = os.path.basename(path), _lasting(path)
     count = (os.cpu_count() or 1) if threads is None else threads
     if len(buffer) > 4 << 20:
         pool = _Pool(count - 1) if count > 1 else None  # the caller's thread does what nobody has begun
-        return Trace(buffer, name=os.path.basename(path), executor=pool, release=_releaser(buffer), oddities=oddities)
-    return Trace(buffer, name=os.path.basename(path), oddities=oddities)
+        return Trace(buffer, name=name, executor=pool, release=_releaser(buffer), oddities=oddities, path=place)
+    return Trace(buffer, name=name, oddities=oddities, path=place)
+
+
+def _lasting(path: str) -> str | None:
+    """The path by which other processes find the file; None of what is no plain file."""
+    place = os.path.abspath(path)
+    if place.startswith(("/dev/fd/", "/dev/std", "/proc/")):  # what this process calls it
+        place = os.path.realpath(place)
+    return place if os.path.isfile(place) else None
 
 
 class _Pool:

@@ -63,12 +63,14 @@ class RawTrace:
         executor: Executor | None = None,
         release: Callable[[int, int], None] | None = None,
         oddities: Sequence[str] = (),
+        path: str | None = None,
     ) -> None:
         """``name`` is for messages; the threads of an ``executor`` share work (see ``nettrace.read``).
 
         ``release`` is told (start, end) of bytes of a mapped file that a pass has left behind; ``oddities`` are warnings of how it was got.
+        ``path`` is where other processes find the file; None of what came as bytes or through a pipe.
         """
-        self.name = name
+        self.name, self.path = name, path
         self._oddities = tuple(oddities)
         self._executor, self._release = executor, release
         self._data: memoryview | None = flat_view(buffer)

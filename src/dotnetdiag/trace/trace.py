@@ -41,13 +41,14 @@ class Trace:
         executor: Executor | None = None,
         release: Callable[[int, int], None] | None = None,
         oddities: Sequence[str] = (),
+        path: str | None = None,
     ) -> None:
         """``buffer`` must not change. ``name`` is for messages; the threads of an ``executor`` share work.
 
         ``release`` is told (start, end) of bytes of a mapped file that a pass has left behind; ``oddities`` are warnings of how it was got.
-        Raises FormatError for what is no trace.
+        ``path`` is where other processes find the file; None of what came as bytes or through a pipe. Raises FormatError for what is no trace.
         """
-        self.raw = RawTrace(buffer, name=name, executor=executor, release=release, oddities=oddities)
+        self.raw = RawTrace(buffer, name=name, executor=executor, release=release, oddities=oddities, path=path)
         self._tables: dict[str, EventTable] = {}
 
     def __enter__(self) -> Self:
