@@ -133,7 +133,7 @@ def test_requests_of_a_client_are_spans(runtime: str) -> None:
         pushing("-p", str(target.pid), "--to", url, "--traces", interval="0.2") as ours,
     ):
         received.until(lambda all: all.metrics())
-        until_sessions(target, 2)
+        until_sessions(target, 3 if runtime == "8" else 2)  # it has meters in a session of their own
         target.say("go")
         target.expect("done http")
         received.until(lambda all: len(requests_of(all)) == 10)
@@ -213,11 +213,15 @@ def requests_of(received: Received) -> list[Any]:
 
 
 def until_sessions(target: Target, count: int) -> None:
-    """Wait until that many sessions stream: a runtime has a thread for each, once all providers know that they are listened to."""
+    """Wait until that many sessions stream: a runtime has a thread for each, once all providers know that they are listened to. It has the name of
+    the one that answers us, which begins it.
+    """
     ends = time.monotonic() + PATIENCE_S
-    tasks = Path(f"/proc/{target.pid}/task")
-    while sum((task / "comm").read_text().startswith(".NET EventPipe") for task in tasks.iterdir()) < count:
-        assert time.monotonic() < ends, [(task / "comm").read_text() for task in tasks.iterdir()]
+    while True:
+        names = [(task / "comm").read_text() for task in Path(f"/proc/{target.pid}/task").iterdir()]
+        if sum(name.startswith(".NET EventPipe") for name in names) > count:
+            return
+        assert time.monotonic() < ends, names
         time.sleep(0.02)
 
 
