@@ -28,6 +28,7 @@ from dotnetdiag.testing import RELEASES
 pytestmark = pytest.mark.live
 
 RECORDING = "cpu-only-10.nettrace"
+MANY = 2000
 FAKE = [sys.executable, "-m", "dotnetdiag.cli.main", "fake"]
 
 
@@ -166,6 +167,22 @@ def test_what_misbehaves_does_so_through_the_command_line(tmp_path: Path) -> Non
     ):
         client.process_info()
     assert faked.asked == ["ProcessInfo3"]
+
+
+def test_all_that_was_asked_is_told_when_it_ends(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*FAKE, "--listen", tmp_path / "s", "--json"], stdout=PIPE, stderr=PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stderr.readline()
+        with dd.Client.connect(f"{tmp_path}/s,connect") as client:
+            for _ in range(MANY):
+                client.process_info()
+        process.send_signal(signal.SIGTERM)
+        lines = process.stdout.readlines()  # a pipe holds a part of them
+        assert process.wait(PATIENCE_S) == 0
+    assert len(lines) == MANY
 
 
 @pytest.mark.parametrize(

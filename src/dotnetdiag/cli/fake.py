@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.render import echo, json_text
-from dotnetdiag.cli.signals import Terminated, pressed
+from dotnetdiag.cli.signals import stopping
 from dotnetdiag.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 FASTEST = "max"
 _LOOK_S = 0.2
 """How often the main thread looks whether a signal has come."""
+_LAST_S = 1.0
+"""What the last messages may take to be printed, when it ends."""
 _MOST_TOLD = 10_000
 """Messages that were not printed yet, while nobody reads what is printed."""
 
@@ -76,14 +79,8 @@ def fake(
     from dotnetdiag.testing import Runtime
 
     received: list[int] = []
-
-    def on_press(number: int, *, again: bool) -> None:
-        if again:
-            raise Terminated(number)
-        received.append(number)
-
     over = threading.Event()
-    told: queue.Queue[Asked] = queue.Queue(_MOST_TOLD)
+    told: queue.Queue[Asked | None] = queue.Queue(_MOST_TOLD)
     left_out = 0
 
     def on_asked(asked: Asked) -> None:  # in the thread that serves, which waits for no reader of ours
@@ -95,13 +92,13 @@ def fake(
 
     def tell() -> None:
         try:
-            while True:
-                _tell(told.get(), as_json)
+            while (asked := told.get()) is not None:
+                _tell(asked, as_json)
         except BrokenPipeError:  # nobody reads any more
             over.set()
 
     with (
-        pressed(on_press),
+        stopping(received.append),
         Runtime(
             age,
             listen=listen,
@@ -118,9 +115,15 @@ def fake(
     ):
         how = "dials" if connect is not None else "listens at"
         echo(f"process {os.getpid()} poses as .NET {runtime.release.name}, {how} {runtime.address}", err=True)
-        threading.Thread(target=tell, daemon=True).start()
+        telling = threading.Thread(target=tell, daemon=True)
+        telling.start()
         while not (received or over.wait(_LOOK_S)):
             pass
+    with suppress(queue.Full):  # nobody reads
+        told.put(None, timeout=_LAST_S)
+    telling.join(_LAST_S)
+    with told.mutex:
+        left_out += sum(asked is not None for asked in told.queue)
     if left_out:
         echo(f"{left_out:,} messages were not printed: nobody read them", err=True)
 

@@ -11,7 +11,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.output import TABLE
 from dotnetdiag.cli.render import echo, json_text
 from dotnetdiag.cli.security import security_options
-from dotnetdiag.cli.signals import Terminated, pressed
+from dotnetdiag.cli.signals import stopping
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.ports import Visit
@@ -58,13 +58,8 @@ def ports(
     stop = Stop()
     security = security_of(certificate=tls_cert or "", key=tls_key or "", ca=tls_ca or "", token_file=token_file or "")
 
-    def on_press(number: int, *, again: bool) -> None:
-        if again:
-            raise Terminated(number)
-        stop.stop()
-
     waiting = 0
-    with pressed(on_press):
+    with stopping(lambda _: stop.stop()):
         if form == "csv":
             from dotnetdiag.cli.live_lines import csv_rows
             from dotnetdiag.recipes.ports import Visit

@@ -12,7 +12,7 @@ from dotnetdiag.cli.lazy import LazyGroup
 from dotnetdiag.cli.output import format_option, show
 from dotnetdiag.cli.render import echo, json_text
 from dotnetdiag.cli.security import security_options
-from dotnetdiag.cli.signals import Terminated, pressed
+from dotnetdiag.cli.signals import stopping
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -230,11 +230,6 @@ def _run(options: RouterOptions, *, as_json: bool, level: str) -> None:
     raise_limit()
     stop = Stop()
 
-    def on_press(number: int, *, again: bool) -> None:
-        if again:
-            raise Terminated(number)
-        stop.stop()
-
     def listening(started: Any) -> None:
         echo(started.description, err=True)
 
@@ -250,7 +245,7 @@ def _run(options: RouterOptions, *, as_json: bool, level: str) -> None:
         elif LEVELS.index(SAID_FROM[event.what]) <= LEVELS.index(level):
             echo(event.text, err=True)
 
-    with pressed(on_press):
+    with stopping(lambda _: stop.stop()):
         route(options, stop=stop, listening=listening, on_event=on_event)
 
 

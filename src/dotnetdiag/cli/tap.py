@@ -12,7 +12,7 @@ from dotnetdiag.cli.conversation_lines import show_heard
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.options import process_options, target_of
 from dotnetdiag.cli.render import echo
-from dotnetdiag.cli.signals import ending, pressed
+from dotnetdiag.cli.signals import stopping
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere
 from dotnetdiag.errors import OutputError, UsageError
 
@@ -79,11 +79,6 @@ def tap(
     raise_limit()
     stop = Stop()
 
-    def on_press(number: int, *, again: bool) -> None:
-        if again:
-            raise ending(number)
-        stop.stop()
-
     def on_heard(heard: Heard) -> None:
         try:
             show_heard(heard, as_json=as_json, header=header)
@@ -97,7 +92,7 @@ def tap(
             echo(event.text, err=True)
 
     options = TapOptions(target=target, listen=listen or "", pcap=pcap, force=force)
-    with pressed(on_press):
+    with stopping(lambda _: stop.stop()):
         tapped(
             options,
             stop=stop,
