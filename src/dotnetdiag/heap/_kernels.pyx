@@ -322,7 +322,10 @@ def find(
     uint32_t[::1] found,
 ):
     """The row of each wanted address, or 0xFFFFFFFF; how many are not there. Runs are ascending, and do not overlap."""
-    cdef int64_t i, low, high, middle, r = 0, runs = first.shape[0], n = address.shape[0], b, missing = 0
+    cdef int64_t i, k, some, low, high, middle, r = 0, runs = first.shape[0], n = address.shape[0], b, missing = 0
+    cdef int64_t lows[AHEAD]
+    cdef int64_t highs[AHEAD]
+    cdef int64_t of_run[AHEAD]
     cdef uint64_t value
     if (
         last.shape[0] != runs or bucket_at.shape[0] != runs + 1 or found.shape[0] != wanted.shape[0]
@@ -333,41 +336,56 @@ def find(
         if not 0 <= first[i] < last[i] <= n or not 0 <= bucket_at[i] < bucket_at[i + 1]:
             raise ValueError("runs that do not fit")
     with nogil:
-        for i in range(wanted.shape[0]):
-            value = wanted[i]
-            found[i] = NONE
-            if runs == 0 or value < address[first[0]]:
-                missing += 1
-                continue
-            if value < address[first[r]] or (r + 1 < runs and value >= address[first[r + 1]]):
-                low, high = 0, runs - 1
-                while low < high:
-                    middle = (low + high + 1) // 2
-                    if address[first[middle]] <= value:
+        i = 0
+        while i < wanted.shape[0]:
+            # in three turns: what one address waits for in memory comes while others are looked at (5.9 million anywhere: 0.28 s one by one, 0.17)
+            some = min(<int64_t> AHEAD, wanted.shape[0] - i)
+            for k in range(some):
+                value = wanted[i + k]
+                lows[k] = -1
+                if runs == 0 or value < address[first[0]]:
+                    continue
+                if value < address[first[r]] or (r + 1 < runs and value >= address[first[r + 1]]):
+                    low, high = 0, runs - 1
+                    while low < high:
+                        middle = (low + high + 1) // 2
+                        if address[first[middle]] <= value:
+                            low = middle
+                        else:
+                            high = middle - 1
+                    r = low
+                if value > address[last[r] - 1]:
+                    continue
+                lows[k] = bucket_at[r] + <int64_t> ((value - address[first[r]]) >> shift)
+                of_run[k] = r
+                prefetch(&buckets[lows[k]])
+            for k in range(some):
+                if lows[k] >= 0:
+                    b, low = lows[k], of_run[k]
+                    highs[k] = first[low] + buckets[b + 1] if b + 1 < bucket_at[low + 1] else last[low]
+                    if highs[k] > last[low]:
+                        highs[k] = last[low]
+                    lows[k] = first[low] + buckets[b]
+                    prefetch(&address[min(lows[k], n - 1)])
+            for k in range(some):
+                value, low, high = wanted[i + k], lows[k], highs[k]
+                found[i + k] = NONE
+                if low < 0:
+                    missing += 1
+                    continue
+                while high - low > 8:
+                    middle = (low + high) // 2
+                    if address[middle] <= value:
                         low = middle
                     else:
-                        high = middle - 1
-                r = low
-            if value > address[last[r] - 1]:
-                missing += 1
-                continue
-            b = bucket_at[r] + <int64_t> ((value - address[first[r]]) >> shift)
-            low = first[r] + buckets[b]
-            high = first[r] + buckets[b + 1] if b + 1 < bucket_at[r + 1] else last[r]
-            if high > last[r]:
-                high = last[r]
-            while high - low > 8:
-                middle = (low + high) // 2
-                if address[middle] <= value:
-                    low = middle
+                        high = middle
+                while low < high and address[low] < value:
+                    low += 1
+                if low < high and address[low] == value:
+                    found[i + k] = <uint32_t> low
                 else:
-                    high = middle
-            while low < high and address[low] < value:
-                low += 1
-            if low < high and address[low] == value:
-                found[i] = <uint32_t> low
-            else:
-                missing += 1
+                    missing += 1
+            i += some
     return missing
 
 
