@@ -15,6 +15,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold
+from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
@@ -116,7 +117,7 @@ class ThreadsFold:
             **_sampled(cpu, lives),
             "lock_ms": _summed(contention.waits, "duration_ms", lives),
             "wait_ms": _summed(waits.waits, "duration_ms", lives),
-            "allocated_bytes": _by_thread(allocations.profile, allocations.profile.weight, lives),
+            "allocated_bytes": _Samples(allocations.profile, lives).sums(allocations.profile.weight),
             "exceptions": _summed(exceptions.thrown, None, lives),
         }
         names = _names(cpu, contention, waits, allocations, exceptions)
@@ -182,37 +183,34 @@ class _Life:
 
 def _sampled(cpu: StackProfile, lives: ThreadLives) -> dict[str, dict[Key, float]]:
     """Time in managed code and outside of it, and samples, by thread."""
-    is_time = cpu.unit == "ms"
-    running = cpu.state == State.CPU
-    ran = np.where(running, without_idle(cpu).weight, 0.0) if is_time else np.zeros(len(cpu))
-    waited = cpu.weight - ran if is_time else ran
-    if (
-        is_time
-    ):  # the last sample of a thread lasts until the first of the next with its id: it was over before that was created
-        pid, tid = _ids(cpu)
-        begin_ms = cpu.start_ns / 1e6
-        rest = np.maximum(lives.next_ms(pid, tid, lives.number(pid, tid, begin_ms)) - begin_ms, 0.0)
-        ran, waited = np.minimum(ran, rest), np.minimum(waited, rest)
+    of = _Samples(cpu, lives)
+    if cpu.unit != "ms":
+        nothing = np.zeros(len(cpu))
+        return {"cpu_ms": of.sums(nothing), "waiting_ms": of.sums(nothing), "samples": of.sums(np.ones(len(cpu)))}
+    ran = np.where(cpu.state == State.CPU, without_idle(cpu).weight, 0.0)
+    # the last sample of a thread lasts until the first of the next with its id: it was over before that was created
+    rest = np.maximum(lives.next_ms(of.pid, of.tid, of.number) - cpu.start_ns / 1e6, 0.0)
     return {
-        "cpu_ms": _by_thread(cpu, ran, lives),
-        "waiting_ms": _by_thread(cpu, waited, lives),
-        "samples": _by_thread(cpu, np.ones(len(cpu)), lives),
+        "cpu_ms": of.sums(np.minimum(ran, rest)),
+        "waiting_ms": of.sums(np.minimum(cpu.weight - ran, rest)),
+        "samples": of.sums(np.ones(len(cpu))),
     }
 
 
-def _by_thread(profile: StackProfile, values: Array, lives: ThreadLives) -> dict[Key, float]:
-    """The sum of what samples have, by thread."""
-    pid, tid = _ids(profile)
-    found = KeyedGroups(3)
-    found.add([pid, tid, lives.number(pid, tid, profile.start_ns / 1e6)], np.arange(len(pid)), values)
-    return _sums(found)
+class _Samples:
+    """Which threads the samples of a profile are of."""
 
+    def __init__(self, profile: StackProfile, lives: ThreadLives) -> None:
+        self.pid = np.array([one.process_id or 0 for one in profile.threads], np.int64)[profile.thread]
+        self.tid = np.array([one.thread_id for one in profile.threads], np.int64)[profile.thread]
+        self.number = lives.number(self.pid, self.tid, profile.start_ns / 1e6)
+        columns = [self.pid, self.tid, self.number]
+        first, self._which = combined(columns, len(profile))
+        self._keys = list(zip(*(one[first].tolist() for one in columns), strict=True))
 
-def _ids(profile: StackProfile) -> tuple[Array, Array]:
-    """Process and thread of each sample."""
-    pid = np.array([one.process_id or 0 for one in profile.threads], np.int64)
-    tid = np.array([one.thread_id for one in profile.threads], np.int64)
-    return pid[profile.thread], tid[profile.thread]
+    def sums(self, values: Array) -> dict[Key, float]:
+        """The sum of what they have, by thread."""
+        return dict(zip(self._keys, np.bincount(self._which, values, minlength=len(self._keys)).tolist(), strict=True))
 
 
 def _summed(rows: Table, name: str | None, lives: ThreadLives) -> dict[Key, float]:
@@ -226,10 +224,6 @@ def _summed(rows: Table, name: str | None, lives: ThreadLives) -> dict[Key, floa
         values = 1.0 if name is None else _values(some, name)
         found.add([pid, tid, lives.number(pid, tid, ms)], before + np.arange(len(some)), values)
         before += len(some)
-    return _sums(found)
-
-
-def _sums(found: KeyedGroups) -> dict[Key, float]:
     columns, sums, _ = found.told()
     return dict(zip(zip(*(one.tolist() for one in columns), strict=True), sums.total.tolist(), strict=True))
 
