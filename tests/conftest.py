@@ -164,6 +164,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     ran = _runtimes(terminalreporter)
     missing = [name for name in REQUIRED if name not in ran]
     say = terminalreporter.write_line
+    for report in terminalreporter.stats.get("rerun", ()):
+        crash = getattr(report.longrepr, "reprcrash", None)
+        text = crash.message if crash is not None else str(report.longrepr)
+        say(f"why {report.nodeid} was asked once more: {' '.join(text.split())[:600]}")
     if supported.CHANGED:
         say("docs/supported.md was written anew: it says what the runtimes answered just now")
     say(f"recordings: {len(recordings())}, of {'tests/data' if SHARED is None else '../shared'}")

@@ -8,9 +8,11 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,7 @@ from dotnetdiag.errors import NoDiagnostics, ProcessNotFound, TargetStopped, Tim
 from dotnetdiag.transport import attempts, diagnosis, discovery, processes
 from dotnetdiag.transport.addresses import UnixAddress
 from dotnetdiag.transport.deadline import Deadline
-from dotnetdiag.transport.discovery import Endpoint, candidates
+from dotnetdiag.transport.discovery import Endpoint, Search, candidates
 
 from .conftest import FakeProc, connect_pid, connect_pid_awaited, paths, reach, refusal
 
@@ -242,3 +244,19 @@ def test_a_folder_that_stalls_while_a_failure_is_explained_holds_nobody(
     with pytest.raises(NoDiagnostics, match="process 7: a folder where it may have its socket does not") as caught:
         connect_pid(7, Deadline(0.2), proc=fake.path, tmpdir=str(tool_tmp))
     assert caught.value.code == "stalled-folder"
+
+
+def test_a_reason_is_found_on_a_busy_machine_though_the_deadline_is_all_but_over(
+    fake: FakeProc, tool_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look that takes longer than what was left said of a good folder that it does not answer."""
+    fake.process(7)
+
+    def slow(*given: Any) -> Search:
+        time.sleep(0.3)
+        return Search(*given)
+
+    monkeypatch.setattr(diagnosis, "Search", slow)
+    with pytest.raises(NoDiagnostics) as caught:
+        connect_pid(7, Deadline(0.2), proc=fake.path, tmpdir=str(tool_tmp))
+    assert caught.value.code != "stalled-folder", caught.value

@@ -28,8 +28,9 @@ from dotnetdiag.transport.waiting import call_within, start
 if TYPE_CHECKING:
     from dotnetdiag.table import Table
 
-# A healthy runtime answers in a few milliseconds; one that is busy with a dump must not hold up the list.
-ASK_TIMEOUT_S = 1.0
+# A healthy runtime answers in a few milliseconds; one that is busy with a dump must not hold up the list. A process that is younger than
+# ``YOUNG_S`` (1 s) may be about to listen, and time must be left to say why it does not.
+ASK_TIMEOUT_S = 1.5
 # Looking for all sockets takes some milliseconds; a folder on a dead file server would hold it for ever.
 LIST_TIMEOUT_S = 5.0
 

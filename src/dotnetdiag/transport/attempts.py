@@ -20,6 +20,9 @@ from dotnetdiag.transport.streams import Stream
 from dotnetdiag.transport.waiting import Blocking, Pause, Steps, call_within
 
 Failures = dict[Endpoint, ConnectFailed]
+# A reason is looked for so long, whatever is left of the deadline: on a busy machine a look takes some tenths of a second, and one that is cut
+# short says of a good folder that it does not answer.
+_LEAST_LOOK_S = 1.0
 
 
 def connecting_pid(
@@ -112,7 +115,7 @@ def _error(
         if endpoint in failures:
             raise failures[endpoint]
 
-    timeout_s = min(diagnosis.TIMEOUT_S, deadline.wait_s(f"process {pid} does not answer"))
+    timeout_s = max(_LEAST_LOOK_S, min(diagnosis.TIMEOUT_S, deadline.left_s))
     findings = diagnosis.diagnose(our_pid, proc=proc, tmpdir=tmpdir, try_connect=repeat, timeout_s=timeout_s)
     wrong = diagnosis.reason(findings)
     kind: type[NoDiagnostics | ProcessNotFound | TargetStopped] = {
