@@ -20,7 +20,7 @@ from dotnetdiag.trace.fields import FieldSource, join_fields
 from dotnetdiag.trace.freed import give_back_freed
 from dotnetdiag.trace.met import windows_as_met
 from dotnetdiag.trace.recorded import Recorded, recorded_of
-from dotnetdiag.trace.source import lookup, wanted_of
+from dotnetdiag.trace.source import SPAN_BYTES, lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -64,7 +64,8 @@ def in_seconds(seconds: Seconds) -> float | None:
 
 class Fold(Protocol[R]):
     """One question to the events of one recording or session. One that reads no ids of activities says so by a ``needs_activities`` of False: they
-    are 0 then where all folds of a pass say so, which takes a third less time and memory where there are many.
+    are 0 then where all folds of a pass say so, which takes a third less time and memory where there are many. One that has a ``tally``
+    (:class:`~dotnetdiag.trace.tally.Tally`) finds what it has added up there, of events that no window has then.
     """
 
     def wants(self, schema: EventSchema) -> bool:
@@ -78,27 +79,36 @@ class Fold(Protocol[R]):
 
 
 @overload
-def fold(trace: Trace, one: Fold[A], /, *, rows: int = ...) -> tuple[A]: ...
+def fold(trace: Trace, one: Fold[A], /, *, rows: int = ..., span: int = ...) -> tuple[A]: ...
 @overload
 def fold(trace: Trace, one: Fold[A], two: Fold[B], /) -> tuple[A, B]: ...
 @overload
 def fold(trace: Trace, one: Fold[A], two: Fold[B], three: Fold[C], /) -> tuple[A, B, C]: ...
 @overload
-def fold(trace: Trace, /, *folds: Fold[Any], rows: int = ...) -> tuple[Any, ...]: ...
-def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS) -> tuple[Any, ...]:
-    """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows``. Raises what the folds
-    raise.
+def fold(trace: Trace, /, *folds: Fold[Any], rows: int = ..., span: int = ...) -> tuple[Any, ...]: ...
+def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS, span: int = SPAN_BYTES) -> tuple[Any, ...]:
+    """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows`` and ``span`` bytes of the
+    file. Raises what the folds raise.
     """
     activities = any(getattr(one, "needs_activities", True) for one in folds)
+    asked = list(folds)
+    tallying = next((one for one in asked if hasattr(one, "tally")), None)
     windows = windows_as_met(
-        trace, lambda schema: any(one.wants(schema) for one in folds), size=rows, activities=activities
+        trace,
+        lambda schema: any(one.wants(schema) for one in asked),
+        size=rows,
+        activities=activities,
+        tally=getattr(tallying, "tally", None),
+        light=lambda schema: not any(one.wants(schema) for one in asked if one is not tallying),
+        span=span,
     )
     for window in windows:
         for one in folds:
             one.feed(window)
         del window  # while the next is made
     waiting = list(folds)
-    folds = ()  # what a fold keeps goes with it, where the caller has no use for it either
+    asked.clear()
+    tallying, folds = None, ()  # what a fold keeps goes with it, where the caller has no use for it either
     return tuple(results_of(waiting))
 
 

@@ -17,6 +17,7 @@ from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.tally import Tally
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -129,8 +130,9 @@ class GcEvents:
         """Who asked for collections."""
         self._committed = KeptEvents(named(COMMITTED), _COMMITTED)
         self._started: Counter[int] = Counter()
-        self.ticked: Counter[tuple[int, int]] = Counter()
-        """By process and by how many collections had begun there: bytes that allocation ticks tell of."""
+        self._ticked: Counter[tuple[int, int]] = Counter()
+        self.tally = Tally(having(TICK), AMOUNTS, having(START))
+        """What ticks come to is added up where no window has them."""
         self.by_heap: dict[tuple[int, int], Array] = {}
         """By process and number of the heap: collections that tell of it, bytes that it had before them, and that survived, in all."""
 
@@ -181,8 +183,16 @@ class GcEvents:
                 ends = np.append(np.searchsorted(places, begun[begun_by == pid]), len(places))  # collections are few
                 sums = np.diff(np.append(0, np.cumsum(sizes))[ends], prepend=0)
                 for place in np.flatnonzero(sums).tolist():
-                    self.ticked[pid, self._started[pid] + place] += int(sums[place])
+                    self._ticked[pid, self._started[pid] + place] += int(sums[place])
         self._started.update(begun_by.tolist())
+
+    def ticked(self, pid: int) -> Mapping[int, int]:
+        """By how many collections had begun in a process: bytes that allocation ticks tell of. A recording whose ticks were added up in passing is of
+        one process.
+        """
+        found = Counter({place: size for (own, place), size in self._ticked.items() if own == pid})
+        found.update({place: size for place, size in enumerate(self.tally.sums) if size})
+        return found
 
     def kept(self, number: int) -> Kept:
         """All events with an id."""
@@ -200,7 +210,9 @@ def _amounts(ticks: EventTable) -> Array:
     """Bytes that allocation ticks tell of."""
     wide = number_of(ticks.get(f"payload.{AMOUNTS[0]}"), len(ticks))
     missing = wide < 0
-    return np.where(missing, number_of(ticks.get(f"payload.{AMOUNTS[1]}"), len(ticks)), wide) if missing.any() else wide
+    if missing.any():
+        wide = np.where(missing, number_of(ticks.get(f"payload.{AMOUNTS[1]}"), len(ticks)), wide)
+    return np.maximum(wide, 0)
 
 
 def _summed(heaps: Kept) -> Kept:

@@ -158,7 +158,7 @@ class ProcessCollections:
         behind it up to the first that begins when it has ended, for it frees large objects meanwhile: there it is what allocation ticks tell, where
         there are any.
         """
-        has_ticks = any(own == pid for own, _ in events.ticked)
+        ticks = events.ticked(pid)
         places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
         before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
         grown = np.zeros_like(before)
@@ -166,16 +166,16 @@ class ProcessCollections:
         own = np.flatnonzero(~self.is_background)
         grown[own[1:]] = np.maximum(before[own[1:]] - after[own[:-1]], 0)
         self.allocated = np.where(self.has_generations, grown.sum(axis=1), np.nan)
-        if has_ticks:
+        if ticks:
             untold = self.is_background.copy()
             rows = np.flatnonzero(self.is_background)
             behind = np.searchsorted(self.starts.ms, self.stop_ms[rows], "left")
             for row, last in zip(rows.tolist(), behind.tolist(), strict=True):
                 untold[row : last + 1] = True
-            ticked = np.array([events.ticked.get((pid, place), 0) for place in range(self.count)], np.float64)
+            ticked = np.array([ticks.get(place, 0) for place in range(self.count)], np.float64)
             self.allocated = np.where(untold, ticked, self.allocated)
         # of the first its sizes tell all, else ticks where the recording is of the program's start
-        told = np.where(self.has_generations[:1], before[:1].sum(axis=1), ticked[:1] if has_ticks else np.nan)
+        told = np.where(self.has_generations[:1], before[:1].sum(axis=1), ticked[:1] if ticks else np.nan)
         self.allocated[:1] = np.where(self.starts["Count"][:1] == 1, told, np.nan)
 
     def _committed(self, events: GcEvents, pid: int) -> None:

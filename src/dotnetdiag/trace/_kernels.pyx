@@ -10,10 +10,15 @@ free slot. A file chooses its addresses and which frames call each other, so ran
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from dotnetdiag.wire.prefetch cimport prefetch
 
 cdef enum:
     KEYS = 3
     ROOT = 0
+    RANK_SHIFT = 40
+    AHEAD = 16  # rows whose payload is asked for before it is looked at
 
 BROKEN_TREE = "no root, a node that stands before its parent, or a frame that is not there"
 
@@ -76,6 +81,121 @@ cdef int check_lengths(int64_t one, int64_t other) except -1:
     if one != other:
         raise ValueError(f"arrays differ in length: {one}, {other}")
     return 0
+
+
+# selections, and what is added up between marks -----------------------------------------------------------------------
+
+
+def select(const uint32_t[::1] ids not None, const uint8_t[::1] wanted not None, int64_t[::1] rows not None):
+    """Write the rows whose id is wanted, and give how many these are."""
+    cdef int64_t n, count = 0, top = wanted.shape[0]
+    check_lengths(ids.shape[0], rows.shape[0])
+    with nogil:
+        for n in range(ids.shape[0]):
+            rows[count] = n  # there is room: no more are taken than were looked at
+            count += ids[n] < top and wanted[ids[n]] != 0
+    return count
+
+
+cdef inline int64_t number_at(const uint8_t* data, int64_t size) noexcept nogil:
+    """A number of 4 or 8 bytes: a copy of so few becomes one load."""
+    cdef uint64_t wide
+    cdef uint32_t narrow
+    if size == 8:
+        memcpy(&wide, data, 8)
+        return <int64_t>wide
+    memcpy(&narrow, data, 4)
+    return narrow
+
+
+def take_amounts(
+    const uint32_t[::1] ids not None, const int64_t[::1] times not None, const int64_t[::1] offsets not None,
+    const uint32_t[::1] lengths not None, const uint8_t[::1] is_sorted not None, const int64_t[::1] begins not None,
+    const int64_t[::1] ranks not None, int64_t first, const uint8_t[::1] data not None, const uint8_t[::1] kinds not None,
+    const int64_t[:, ::1] places not None, int64_t[:, ::1] amounts not None, int64_t[:, ::1] marks not None,
+):
+    """Times, orders and amounts of events of kind 1 into ``amounts``, times and orders of those of kind 2 into ``marks``: how many of each.
+
+    The order of a row is that of its rank, which is that of the last of ``begins`` until then, or lower where it is sorted, and then that of the
+    file, which ``first`` rows are before. ``places`` are those of a number of 8 bytes in the payload, and of 4 where that one is not there or has
+    more than 63 bits; -1 for none.
+    """
+    cdef int64_t rows = ids.shape[0], top = kinds.shape[0], size = data.shape[0], n, count = 0, marked = 0, start, length, place
+    cdef int64_t amount, order, run = -1, runs = begins.shape[0], rank = 0
+    cdef uint8_t kind
+    check_lengths(runs, ranks.shape[0])
+    for one in (times.shape[0], is_sorted.shape[0], offsets.shape[0], lengths.shape[0], amounts.shape[1], marks.shape[1]):
+        check_lengths(rows, one)
+    check_lengths(top, places.shape[1])
+    if amounts.shape[0] != 3 or marks.shape[0] != 2 or places.shape[0] != 2:
+        raise ValueError("no room for times, orders and amounts")
+    with nogil:
+        for n in range(rows):
+            if ids[n] >= top:
+                continue
+            kind = kinds[ids[n]]
+            if kind == 0:
+                continue
+            while run + 1 < runs and begins[run + 1] <= n:
+                run += 1
+                rank = ranks[run]
+            order = (0 if is_sorted[n] else rank << RANK_SHIFT) + first + n
+            if kind == 2:
+                marks[0, marked] = times[n]
+                marks[1, marked] = order
+                marked += 1
+                continue
+            start, length, amount = offsets[n], lengths[n], -1
+            if n + AHEAD < rows and 0 <= offsets[n + AHEAD] < size:
+                prefetch(&data[offsets[n + AHEAD]])
+            if 0 <= start <= size and length <= size - start:
+                place = places[0, ids[n]]
+                if 0 <= place <= length - 8:
+                    amount = number_at(&data[start + place], 8)
+                place = places[1, ids[n]]
+                if amount < 0 and 0 <= place <= length - 4:
+                    amount = number_at(&data[start + place], 4)
+            amounts[0, count] = times[n]
+            amounts[1, count] = order
+            amounts[2, count] = max(amount, 0)
+            count += 1
+    return count, marked
+
+
+cdef inline bint is_before(const int64_t[:, ::1] marks, int64_t place, int64_t time, int64_t order) noexcept nogil:
+    return marks[0, place] < time or (marks[0, place] == time and marks[1, place] < order)
+
+
+def add_between(
+    const int64_t[:, ::1] amounts not None, const int64_t[:, ::1] marks not None, int64_t until, int64_t[::1] sums not None,
+    int64_t[:, ::1] left not None,
+):
+    """Add each amount of a time before ``until`` to that of the marks before it, which ascend. The others are ``left``: how many."""
+    cdef int64_t rows = amounts.shape[1], count = marks.shape[1], n, kept = 0, place = 0, low, high, middle, time, order
+    check_lengths(rows, left.shape[1])
+    check_lengths(count + 1, sums.shape[0])
+    if amounts.shape[0] != 3 or left.shape[0] != 3 or marks.shape[0] != 2:
+        raise ValueError("no room for times, orders and amounts")
+    with nogil:
+        for n in range(rows):
+            time, order = amounts[0, n], amounts[1, n]
+            if time >= until:
+                for low in range(3):
+                    left[low, kept] = amounts[low, n]
+                kept += 1
+                continue
+            # mostly it is between the same as the one before
+            if (place < count and is_before(marks, place, time, order)) or (place > 0 and not is_before(marks, place - 1, time, order)):
+                low, high = 0, count
+                while low < high:
+                    middle = (low + high) >> 1
+                    if is_before(marks, middle, time, order):
+                        low = middle + 1
+                    else:
+                        high = middle
+                place = low
+            sums[place] = <int64_t>(<uint64_t>sums[place] + <uint64_t>amounts[2, n])
+    return kept
 
 
 # addresses --------------------------------------------------------------------------------------------------------------

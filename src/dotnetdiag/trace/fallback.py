@@ -239,3 +239,45 @@ class _Open:
     def __init__(self, thrown: int, method: int, *, is_filter: bool = False) -> None:
         self.thrown, self.method, self.is_filter = thrown, method, is_filter
         self.catch: int | None = None
+
+
+def take_amounts(
+    ids: Array,
+    times: Array,
+    offsets: Array,
+    lengths: Array,
+    is_sorted: Array,
+    begins: Array,
+    ranks: Array,
+    first: int,
+    data: Array,
+    kinds: Array,
+    places: Array,
+) -> tuple[Array, Array]:
+    """See ``kernels.take_amounts``."""
+    orders = np.arange(first, first + len(ids))
+    orders += np.where(is_sorted, 0, np.repeat(ranks, np.diff(np.append(begins, len(ids)))) << 40)
+    kind = np.where(ids < len(kinds), kinds[np.minimum(ids, len(kinds) - 1)], 0) if len(kinds) else np.zeros(len(ids))
+    own = np.flatnonzero(kind == 1)
+    start, length, number = offsets[own], lengths[own].astype(np.int64), ids[own]
+    length[(start < 0) | (start > len(data)) | (length > len(data) - start)] = -1
+    amount = np.full(len(own), -1, np.int64)
+    for size, at in zip((8, 4), places, strict=True):
+        place = at[number]
+        some = np.flatnonzero((amount < 0) & (place >= 0) & (place <= length - size))
+        wide = np.zeros((len(some), 8), np.uint8)
+        wide[:, :size] = data[(start + place)[some][:, None] + np.arange(size)]
+        amount[some] = wide.view("<i8")[:, 0]
+    marks = np.flatnonzero(kind == 2)
+    return np.stack([times[own], orders[own], np.maximum(amount, 0)]), np.stack([times[marks], orders[marks]])
+
+
+def add_between(amounts: Array, marks: Array, until: int, sums: Array) -> Array:
+    """See ``kernels.add_between``."""
+    early = np.flatnonzero(amounts[0] < until)
+    count = len(marks[0])
+    order = np.lexsort([np.concatenate([marks[row], amounts[row, early]]) for row in (1, 0)])
+    before = np.empty(len(order), np.int64)
+    before[order] = np.cumsum(order < count)
+    np.add.at(sums, before[count:], amounts[2, early])
+    return amounts[:, amounts[0] >= until]

@@ -9,26 +9,40 @@ from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.nettrace.arena import let_go_of_idle
 from dotnetdiag.trace.fields import join_fields
 from dotnetdiag.trace.freed import give_back_freed
-from dotnetdiag.trace.source import Wanted, wanted_of
+from dotnetdiag.trace.source import SPAN_BYTES, Wanted, wanted_of
 from dotnetdiag.trace.table import EventTable
 
 if TYPE_CHECKING:
     from dotnetdiag.events import EventSchema
+    from dotnetdiag.trace.tally import Tally
     from dotnetdiag.trace.trace import Trace
 
 
 def windows_as_met(
-    trace: Trace, wants: Callable[[EventSchema], bool], *, size: int, activities: bool = True
+    trace: Trace,
+    wants: Callable[[EventSchema], bool],
+    *,
+    size: int,
+    activities: bool = True,
+    tally: Tally | None = None,
+    light: Callable[[EventSchema], bool] | None = None,
+    span: int = SPAN_BYTES,
 ) -> Iterator[EventTable]:
     """As ``trace.windows``, in one pass over the file: a window has more types than the one before when events were met that carry them, and
     what symbols are built from is found beside. Without ``activities`` their ids may be 0.
 
+    A ``tally`` adds up the amounts of the types that are ``light``, of which then no rows are made where it can. A window is of so many bytes of the
+    file at most (``span``).
+
     Finding the types first was a quarter of the time of a report, and finding the symbols afterwards another.
     """
-    raw, types = trace.raw, _TypesMet(trace, wants)
+    raw = trace.raw
+    if raw.format.startswith("nettrace 6"):  # which may tell of several processes
+        tally = None
+    types = _TypesMet(trace, wants, tally, light)
     raw.note_symbols()
     is_empty = True
-    for headers in raw.source.windows_once(types.ids, size=size, activities=activities):
+    for headers in raw.source.windows_once(types.ids, size=size, activities=activities, tally=tally, span=span):
         is_empty = False
         window = types.table(headers)
         del headers  # who takes the window lets go of it before the next is made
@@ -47,8 +61,15 @@ UNDEFINED = 0
 class _TypesMet:
     """The types that are wanted, of those that are known by now."""
 
-    def __init__(self, trace: Trace, wants: Callable[[EventSchema], bool]) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        wants: Callable[[EventSchema], bool],
+        tally: Tally | None,
+        light: Callable[[EventSchema], bool] | None,
+    ) -> None:
         self._raw, self._wants = trace.raw, wants
+        self._tally, self._light = tally, light
         self._known = self._raw.metadata  # which grows
         self._seen = -1
         self._has_undefined = False
@@ -75,4 +96,7 @@ class _TypesMet:
         numbers = (*self._known, *((UNDEFINED,) if self._has_undefined else ()))
         wanted = [one for one in numbers if self._wants(self._raw.types.name_of(one))]
         self.schemas = {number: self._raw.schema(number) for number in wanted}
+        if self._tally is not None and self._light is not None:
+            tallied = self._tally.know(self.schemas, self._light)
+            self.schemas = {number: schema for number, schema in self.schemas.items() if number not in tallied}
         self.fields = join_fields(self.schemas)

@@ -30,16 +30,20 @@ class Ranks:
 
     def of(self, threads: npt.NDArray[np.uint64]) -> Rows:
         """Of rows that come from one buffer for a while, and then from another."""
-        begins = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
-        ranks = np.array([self._ranks[thread] for thread in threads[begins].tolist()], np.int64)
+        begins, ranks = self.runs(threads)
         return np.repeat(ranks, np.diff(np.append(begins, len(threads))))
+
+    def runs(self, threads: npt.NDArray[np.uint64]) -> tuple[Rows, Rows]:
+        """The row where each such while begins, and its rank."""
+        begins = np.flatnonzero(np.append(True, threads[1:] != threads[:-1]))
+        return begins, np.array([self._ranks[thread] for thread in threads[begins].tolist()], np.int64)
 
 
 class Settling:
     """Told of each batch before its rows are held, it knows since when what is held is not settled: events may follow that are older."""
 
     def __init__(self, ranks: Ranks | None = None) -> None:
-        self._ranks = Ranks() if ranks is None else ranks
+        self.ranks = Ranks() if ranks is None else ranks
         self._segment = 0
         self.until = NEVER
         """Nothing that is older than this follows in the segment."""
@@ -50,7 +54,7 @@ class Settling:
         if is_next:
             self._segment, self.until = batch.segment, NEVER
         headers = batch.headers
-        self._ranks.see(headers.capture_thread)
+        self.ranks.see(headers.capture_thread)
         times = headers.time[headers.is_sorted]
         if len(times):
             self.until = max(self.until, int(times.max()))
@@ -62,5 +66,5 @@ class Settling:
         time = headers.time[order]
         if not (time[1:] == time[:-1]).any():
             return order
-        rank = np.where(headers.is_sorted, -1, self._ranks.of(headers.capture_thread))
+        rank = np.where(headers.is_sorted, -1, self.ranks.of(headers.capture_thread))
         return np.lexsort((rank, headers.time))

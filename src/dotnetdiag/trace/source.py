@@ -33,12 +33,14 @@ from dotnetdiag.nettrace import (
 from dotnetdiag.nettrace.buffers import Buffer
 from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.type_count import KEPT_BYTES, SHARED_BYTES, TypeCounts, count_types
+from dotnetdiag.trace import kernels
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.payloads import FirstPayloads, Payloads
 from dotnetdiag.trace.settling import NEVER, Ranks, Rows, Settling
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.summary import Totals
+    from dotnetdiag.trace.tally import Tally
 
 Wanted: TypeAlias = "npt.NDArray[np.uint32]"
 """Metadata ids, ascending."""
@@ -321,14 +323,20 @@ class Source:
             if limit is not None and given >= limit:
                 return
 
-    def windows_once(self, wanted: Wants, *, size: int, activities: bool = True) -> Iterator[HeaderColumns]:
+    def windows_once(
+        self, wanted: Wants, *, size: int, activities: bool = True, tally: Tally | None = None, span: int = SPAN_BYTES
+    ) -> Iterator[HeaderColumns]:
         """As :meth:`windows`, for who makes one pass and needs few of the columns, each made when it is first asked for: of a window until the next,
-        and of the next nothing is made before that. Without ``activities`` their ids may be 0.
+        and of the next nothing is made before that. Without ``activities`` their ids may be 0. A ``tally`` adds up what it knows on the way; a
+        window is of so many bytes of the file (``span``).
 
         The first pass over a small file keeps nothing for those to come (60 of the 230 MB of reports), and windows go on over sequence points, of
         which there may be one for each 40,000 events: a report on a million spent a third of its time on what each window costs.
         """
         if self._kept is not None or (self._passes > 0 and self._keeps):
+            if tally is not None:
+                tally.add(self._all_kept(), self.buffer, None)  # in the order of windows
+                tally.settle(None)
             yield from self._selected(wanted, None, size)
             return
         held: list[HeaderColumns] = []
@@ -340,8 +348,11 @@ class Source:
                 place = int(batch.headers.payload_offset[0])
                 yield batch
 
-        for window in _in_time_order(placed(), wanted, None, self.in_file_order, size=size, later=True):
-            if held and (rows + len(window) > size or place - begun > SPAN_BYTES):
+        tallied = None if tally is None else (tally, self.buffer)
+        for window in _in_time_order(
+            placed(), wanted, None, self.in_file_order, size=size, later=True, tallied=tallied
+        ):
+            if held and (rows + len(window) > size or place - begun > span):
                 made, held, rows, begun = HeaderColumns.joined(held), [], 0, place
                 yield made
                 del made
@@ -359,10 +370,7 @@ class Source:
 
     def _selected(self, wanted: Wants, ticks: tuple[int, int] | None, size: int) -> Iterator[HeaderColumns]:
         """Of the columns that are kept."""
-        if self._kept is None:
-            parts = list(_in_time_order(self.batches(), None, None, self.in_file_order))
-            self._kept = HeaderColumns.concatenate(parts)
-        kept, wanted = self._kept, wanted() if callable(wanted) else wanted
+        kept, wanted = self._all_kept(), wanted() if callable(wanted) else wanted
         if ticks is not None:
             inside = (kept.time >= ticks[0]) & (kept.time < ticks[1])
             if wanted is None:
@@ -375,6 +383,13 @@ class Source:
             yield from _pieces(kept, size)
             return
         yield from _pieces(kept[self._rows_of(wanted)], size)
+
+    def _all_kept(self) -> HeaderColumns:
+        """The columns that are kept."""
+        if self._kept is None:
+            parts = list(_in_time_order(self.batches(), None, None, self.in_file_order))
+            self._kept = HeaderColumns.concatenate(parts)
+        return self._kept
 
     def _rows_of(self, wanted: Wanted) -> Rows:
         """Rows of the kept headers that have a metadata id asked for, ascending."""
@@ -448,6 +463,17 @@ def lookup(wanted: Wanted, ids: npt.NDArray[np.uint32]) -> Mask:
     return mask[ids]
 
 
+def rows_of(wanted: Wanted, ids: npt.NDArray[np.uint32]) -> Rows:
+    """The rows whose id is wanted, ascending."""
+    if not len(wanted):
+        return np.zeros(0, np.int64)
+    if int(wanted[-1]) >= _DENSE_IDS:
+        return np.flatnonzero(np.isin(ids, wanted))
+    mask = np.zeros(int(wanted[-1]) + 1, np.bool_)
+    mask[wanted] = True
+    return kernels.select(ids, mask)
+
+
 def _by_type(parts: Sequence[tuple[npt.NDArray[np.uint32], Payloads]]) -> Iterator[tuple[int, Payloads]]:
     if not parts:
         return
@@ -477,7 +503,7 @@ def _noting(batches: Iterator[EventBatch], wanted: Wanted, found: list[EventBatc
 
 def _note(batch: EventBatch, wanted: Wanted, found: list[EventBatch]) -> int:
     """Keep what is wanted of a batch; how many rows that is."""
-    rows = np.flatnonzero(lookup(wanted, batch.headers.metadata_id))
+    rows = rows_of(wanted, batch.headers.metadata_id)
     if len(rows):
         found.append(replace(batch, headers=batch.headers[rows]))
     return len(rows)
@@ -492,9 +518,10 @@ def _in_time_order(
     size: int = WINDOW_ROWS,
     ranks: Ranks | None = None,
     later: bool = False,
+    tallied: tuple[Tally, npt.NDArray[np.uint8]] | None = None,
 ) -> Iterator[HeaderColumns]:
     """The rule of ``nettrace.order``, applied while batches come. Of more rows than ``limit`` the last may be missing. ``later``: columns are
-    made when they are first asked for.
+    made when they are first asked for. ``tallied``: what adds up amounts on the way, and the bytes that these are in.
     """
     settling = Settling(ranks)
     held: list[HeaderColumns] = []
@@ -525,14 +552,18 @@ def _in_time_order(
         if not in_file_order and settling.see(batch):
             if held:
                 yield from release(None)
+            if tallied is not None:
+                tallied[0].settle(None)
             enough = size
         asked = wanted() if callable(wanted) else wanted
-        rows: Mask | None = None if asked is None else lookup(asked, headers.metadata_id)
+        if tallied is not None:
+            tallied[0].add(headers, tallied[1], None if in_file_order else settling.ranks)
+            tallied[0].settle(int(headers.time[-1]) if in_file_order else settling.until)
+        some = None if asked is None else rows_of(asked, headers.metadata_id)
         if ticks is not None:
-            inside = (headers.time >= ticks[0]) & (headers.time < ticks[1])
-            rows = inside if rows is None else rows & inside
-        if rows is not None:
-            some = np.flatnonzero(rows)
+            some = np.arange(len(headers)) if some is None else some
+            some = some[(headers.time[some] >= ticks[0]) & (headers.time[some] < ticks[1])]
+        if some is not None:
             if not len(some):
                 continue
             # of few rows a copy, for columns that are made later hold what they are made of
@@ -545,5 +576,7 @@ def _in_time_order(
         if count >= enough:
             yield from release(settling.until)
             enough = max(size, 2 * count)
+    if tallied is not None:
+        tallied[0].settle(None)
     if held:
         yield from release(None)

@@ -1,0 +1,128 @@
+"""Amounts of very many events added up in passing, between marks that others of them set: no row is made of them.
+
+Of the recording of a program that allocates nine events in ten are allocation ticks, of which the report on collections needs how many bytes they
+tell of from one collection to the next. As rows of windows (their columns made, brought into the order of time and decoded) they were half of its
+time; so they take a twentieth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.events import EventSchema
+from dotnetdiag.events.layout import Kind, fixed_size
+from dotnetdiag.nettrace import HeaderColumns
+from dotnetdiag.trace import kernels
+from dotnetdiag.trace.settling import NEVER, Ranks
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+HELD = 1 << 17
+"""Amounts, of 24 bytes, that wait for what may be older before all that are settled by then are added up."""
+_MOST_ID = 1 << 20
+_EVER = int(np.iinfo(np.int64).max)
+_AMOUNT, _MARK = 1, 2
+_RANKS = 1 << 22
+"""Capture threads that are told apart; those behind them are alike."""
+_ONE_RUN = np.zeros(1, np.int64), np.full(1, -1, np.int64)
+_WIDE, _NARROW = (Kind.U8, Kind.I8), (Kind.U4,)
+
+
+class Tally:
+    """What the numbers of events of some types come to between marks, of which there are as many sums and one more.
+
+    ``amounts``: which types have one; ``fields``: what it is called, where it has 8 bytes and where it has 4, of which the wider counts; ``marks``:
+    which types are a mark, whose rows windows have too. What comes first is what would come first in a window.
+    """
+
+    def __init__(
+        self, amounts: Callable[[EventSchema], bool], fields: Sequence[str], marks: Callable[[EventSchema], bool]
+    ) -> None:
+        self.wants, self._fields, self._is_mark = amounts, fields, marks
+        self._kinds = np.zeros(0, np.uint8)
+        self._places = np.zeros((2, 0), np.int64)
+        self._held: list[Array] = []
+        self._marks: list[Array] = []
+        self._rows, self._count, self._enough = 0, 0, HELD
+        self._sums = [0]
+
+    @property
+    def sums(self) -> Sequence[int]:
+        """They, once all events were seen: before the first mark, between it and the next, and so on."""
+        return self._sums
+
+    def know(self, schemas: Mapping[int, EventSchema], light: Callable[[EventSchema], bool]) -> frozenset[int]:
+        """Learn the types that there are by now, by id. Those that are ``light``, for nobody needs rows of them, and whose amounts can be added up
+        in passing are given back.
+        """
+        found: dict[int, tuple[int, int]] = {}
+        marks = []
+        for number, schema in schemas.items():
+            if number >= _MOST_ID:
+                continue
+            if self._is_mark(schema):
+                marks.append(number)
+            elif self.wants(schema) and light(schema) and (places := self._places_of(schema)) is not None:
+                found[number] = places
+        self._kinds = np.zeros(max((*found, *marks), default=-1) + 1, np.uint8)
+        self._kinds[marks] = _MARK
+        self._places = np.full((2, len(self._kinds)), -1, np.int64)
+        for number, places in found.items():
+            self._kinds[number] = _AMOUNT
+            self._places[:, number] = places
+        return frozenset(found)
+
+    def _places_of(self, schema: EventSchema) -> tuple[int, int] | None:
+        """Where in the payload the number stands, of 8 bytes and of 4; None where it may be anywhere, or is no such number."""
+        at, place, left = (
+            0,
+            dict.fromkeys((_WIDE, _NARROW), -1),
+            {field.name for field in schema.fields} & {*self._fields},
+        )
+        for field in schema.fields:
+            size = fixed_size(field.layout, schema.pointer_size)
+            if not left or size is None:
+                break
+            if field.name in left:
+                kinds = next((kinds for kinds in place if field.layout.kind in kinds), None)
+                if kinds is None or place[kinds] >= 0:
+                    return None
+                place[kinds] = at
+                left.remove(field.name)
+            at += size
+        return None if left or max(place.values()) < 0 else (place[_WIDE], place[_NARROW])
+
+    def add(self, headers: HeaderColumns, data: Array, ranks: Ranks | None) -> None:
+        """Take what a batch has; ``ranks`` of the threads, where its rows are not in the order of time."""
+        runs = _ONE_RUN if ranks is None else ranks.runs(headers.capture_thread)
+        first, self._rows = self._rows, self._rows + len(headers)
+        amounts, marks = kernels.take_amounts(
+            headers, (runs[0], np.minimum(runs[1] + 1, _RANKS)), first, data, self._kinds, self._places
+        )
+        if marks.shape[1]:
+            self._marks.append(marks)
+        if amounts.shape[1]:
+            self._held.append(amounts)
+            self._count += amounts.shape[1]
+
+    def settle(self, until: int | None) -> None:
+        """Add up what is older than a time, when there is much of it, for nothing older follows. None: all."""
+        if until is not None:
+            if self._count < self._enough or until == NEVER:
+                return
+        else:
+            until = _EVER
+        marks = np.concatenate([*self._marks, np.zeros((2, 0), np.int64)], axis=1)
+        early = np.ascontiguousarray(marks[:, np.lexsort((marks[1], marks[0]))][:, : int((marks[0] < until).sum())])
+        self._marks = [marks[:, marks[0] >= until]]
+        sums = np.zeros(early.shape[1] + 1, np.int64)
+        held = [kernels.add_between(one, early, until, sums) for one in self._held]
+        self._held = [one for one in held if one.shape[1]]
+        self._count = sum(one.shape[1] for one in self._held)
+        self._enough = max(HELD, 2 * self._count)
+        first, *others = sums.tolist()
+        self._sums[-1] += first
+        self._sums += others

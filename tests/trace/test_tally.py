@@ -1,0 +1,257 @@
+"""What is added up in passing is what rows of windows come to."""
+
+from __future__ import annotations
+
+import io
+import struct
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.analysis.traces import PROCESS
+from tests.trace.made import RUNTIME
+
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.gc_collections import GcFold
+from dotnetdiag.analysis.gc_events import AMOUNTS, START, TICK, is_gc
+from dotnetdiag.analysis.kept_events import having
+from dotnetdiag.errors import UsageError
+from dotnetdiag.events import EventSchema
+from dotnetdiag.nettrace import Metadata, NetPerfWriter, ThreadInfo, Writer, read
+from dotnetdiag.trace import fallback, kernels, tally
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.tally import Tally
+from dotnetdiag.trace.trace import Trace
+
+STARTS, TICKS, OLD_TICKS = 1, 2, 3
+KINDS = {STARTS: (1, 2), TICKS: (10, 4), OLD_TICKS: (10, 1)}
+BIG = 1 << 63
+
+
+def payload_of(kind: int, amount: int, length: int) -> bytes:
+    if kind == STARTS:
+        return struct.pack("<IIIIHQ", amount % (1 << 32), 0, 0, 0, 0, 0)
+    narrow = amount & 0xFFFF
+    if kind == OLD_TICKS:
+        return struct.pack("<IIH", narrow, 0, 0)[:length]
+    return (struct.pack("<IIHQQ", narrow, 0, 0, amount, 0) + bytes(2) + struct.pack("<IQQ", 0, 0, 0))[:length]
+
+
+class Ticked:
+    """What ticks come to by collection, in passing where that can be."""
+
+    def __init__(self, *, in_passing: bool) -> None:
+        self._gc = GcFold()
+        self.rows = 0
+        if in_passing:
+            self.tally = self._gc.tally
+
+    def wants(self, schema: EventSchema) -> bool:
+        return is_gc(schema)
+
+    def feed(self, window: EventTable) -> None:
+        self.rows += int((window.headers.metadata_id != STARTS).sum())
+        self._gc.feed(window)
+
+    def result(self) -> tuple[dict[int, int], int]:
+        events = self._gc._events
+        return dict(events.ticked(PROCESS)), self.rows
+
+
+EVENTS = st.tuples(st.integers(0, 5), st.sampled_from([*KINDS]), st.booleans())
+SEGMENTS = st.lists(st.lists(st.lists(EVENTS, max_size=6), max_size=3), min_size=1, max_size=3)
+
+
+METADATA = [
+    Metadata(metadata_id=kind, provider=RUNTIME, event_id=number, name="", version=version)
+    for kind, (number, version) in KINDS.items()
+]
+
+
+def written(segments: list[list[list[tuple[int, int, bool]]]], version: int, *, sorted_too: bool = False) -> bytes:
+    """Each thread of a segment has blocks of its own; one file that tells of all amounts apart."""
+    out, amount, opened = io.BytesIO(), 1, 0
+    with Writer(out, version=max(version, 4), process_id=PROCESS, start_ns=1) as writer:
+        for one in METADATA:
+            writer.add_metadata(one)
+        if version == 6:
+            for index in (1, 2, 3):
+                writer.add_thread(ThreadInfo(index=index, os_thread_id=index, process_id=PROCESS))
+        for segment in segments:
+            for thread, events in enumerate(segment, 1):
+                for time, kind, late in sorted(events):
+                    payload, is_sorted = payload_of(kind, amount, 99), sorted_too and not late
+                    with suppress(UsageError):  # older than one that was written as sorted
+                        writer.write_event(kind, opened + time, payload, thread=thread, is_sorted=is_sorted)
+                    amount *= 2
+                writer.flush()
+            opened += 10
+            writer.write_sequence_point()
+    return out.getvalue() if version > 3 else as_netperf(out.getvalue())
+
+
+def as_netperf(data: bytes) -> bytes:
+    """The same events, in the order of time as they are there."""
+    out, contents = io.BytesIO(), read(data)
+    with NetPerfWriter(out, process_id=PROCESS, start_ns=0) as writer:
+        for one in METADATA:
+            writer.add_metadata(one)
+        if len(contents.headers):
+            writer.write_events(contents.headers, data)
+    return out.getvalue()
+
+
+@given(SEGMENTS, st.sampled_from([3, 4, 5, 6]), st.booleans(), st.booleans())
+def test_ticks_come_to_the_same_in_passing_and_in_rows(
+    segments: list[list[list[tuple[int, int, bool]]]], version: int, kept: bool, sorted_too: bool
+) -> None:
+    trace = Trace(written(segments, version, sorted_too=sorted_too), name="made")
+    if kept:
+        list(trace.events())
+    (found,) = fold(trace, Ticked(in_passing=True))
+    (expected,) = fold(trace, Ticked(in_passing=False))
+    assert found[0] == expected[0]
+    kinds = [kind for segment in segments for one in segment for _, kind, _ in one]
+    assert found[1] == 0 or version == 6
+    assert bool(expected[1]) == any(kind != STARTS for kind in kinds)
+
+
+@pytest.mark.parametrize("held", [1, 100])
+def test_what_is_settled_is_added_up_on_the_way(monkeypatch: pytest.MonkeyPatch, held: int) -> None:
+    monkeypatch.setattr(tally, "HELD", held)
+    events = [[[(time, kind, False) for kind in (TICKS, STARTS, TICKS)] for time in range(5)] for _ in range(3)]
+    trace = Trace(written(events, 5, sorted_too=True), name="made")
+    (found,) = fold(trace, Ticked(in_passing=True))
+    assert found[0] == fold(trace, Ticked(in_passing=False))[0][0]
+
+
+@pytest.mark.parametrize("length", range(24))
+def test_a_payload_that_is_cut_has_what_is_left_of_its_amount_and_never_less_than_nothing(length: int) -> None:
+    out = io.BytesIO()
+    with Writer(out, process_id=PROCESS, start_ns=1) as writer:
+        for kind, (number, version) in KINDS.items():
+            writer.add_metadata(Metadata(metadata_id=kind, provider=RUNTIME, event_id=number, name="", version=version))
+        writer.write_event(TICKS, 1, payload_of(TICKS, 70_000, length), thread=1)
+        writer.write_event(OLD_TICKS, 2, payload_of(OLD_TICKS, 7, length), thread=1)
+        writer.write_event(TICKS, 3, payload_of(TICKS, BIG + 5, length), thread=1)
+    trace = Trace(out.getvalue(), name="made")
+    wide = 70_000 + 5 if length >= 18 else 70_000 % 65_536 + 5 if length >= 4 else 0
+    assert fold(trace, Ticked(in_passing=True))[0][0] == ({0: wide + 7} if wide else {})
+    assert fold(trace, Ticked(in_passing=False))[0][0] == ({0: wide + 7} if wide else {})
+
+
+def test_who_needs_rows_of_ticks_gets_them_beside_who_does_not() -> None:
+    events = [[[(time, kind, False) for time in range(3) for kind in (TICKS, STARTS)]]]
+    trace = Trace(written(events, 5), name="made")
+    alone, both = Ticked(in_passing=True), (Ticked(in_passing=True), Ticked(in_passing=False))
+    (expected,) = fold(trace, alone)
+    assert expected[1] == 0
+    for found in fold(trace, *both):
+        assert (found[0], found[1] > 0) == (expected[0], True)
+
+
+def test_amounts_that_may_be_anywhere_in_a_payload_are_left_to_rows() -> None:
+    trace = Trace(written([[[(1, TICKS, False)]]], 5), name="made")
+    schema = trace.raw.schema(TICKS)
+    for fields, known in ((AMOUNTS, True), (("TypeName",), False), (("AllocationAmount64", "TypeName"), False)):
+        found = Tally(having(TICK), fields, having(START)).know({TICKS: schema}, lambda _: True)
+        assert bool(found) is known, fields
+    assert not Tally(having(TICK), AMOUNTS, having(START)).know({TICKS: schema}, lambda _: False)
+    assert not Tally(having(TICK), AMOUNTS, having(START)).know({1 << 30: schema}, lambda _: True)
+
+
+# the loops -----------------------------------------------------------------------------------------------------------------
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(-2, 40), st.integers(0, 20), st.booleans()), max_size=20
+)
+
+
+def taken(module: Any, rows: list[tuple[int, int, int, int, bool]], wide: int, narrow: int) -> list[Any]:
+    columns: list[Any] = [
+        np.array([row[place] for row in rows], kind)
+        for place, kind in enumerate((np.uint32, np.int64, np.int64, np.uint32, np.bool_))
+    ]
+    begins = np.array([0, len(rows) // 2] if len(rows) > 1 else [0], np.int64)
+    ranks, kinds = np.array([3, 1][: len(begins)], np.int64), np.array([0, 1, 2, 1], np.uint8)
+    places = np.array([[-1, wide, -1, -1], [-1, narrow, -1, narrow]], np.int64)
+    data = np.random.default_rng(1).integers(0, 256, 32, np.uint8)
+    before = kernels.KERNELS
+    kernels.KERNELS = module
+    try:
+        headers = HeaderRows(*columns)
+        amounts, marks = kernels.take_amounts(headers, (begins, ranks), 5, data, kinds, places)  # type: ignore[arg-type]
+        ordered = marks[:, np.lexsort((marks[1], marks[0]))]
+        sums = np.zeros(ordered.shape[1] + 1, np.int64)
+        left = kernels.add_between(amounts, np.ascontiguousarray(ordered), 3, sums)
+        return [amounts.tolist(), marks.tolist(), sums.tolist(), left.tolist()]
+    finally:
+        kernels.KERNELS = before
+
+
+class HeaderRows:
+    """As many columns as are asked for."""
+
+    def __init__(self, *columns: np.ndarray[Any, Any]) -> None:
+        self.metadata_id, self.time, self.payload_offset, self.payload_length, self.is_sorted = columns
+
+
+@pytest.mark.skipif(not kernels.COMPILED, reason="no kernels")
+@given(ROWS, st.integers(-1, 12), st.integers(-1, 12))
+def test_compiled_and_plain_are_alike(rows: list[tuple[int, int, int, int, bool]], wide: int, narrow: int) -> None:
+    assert taken(kernels.KERNELS, rows, wide, narrow) == taken(None, rows, wide, narrow)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@given(ids=st.lists(st.integers(0, 9), max_size=20), wanted=st.lists(st.booleans(), min_size=1, max_size=8))
+def test_rows_are_selected_by_their_id(compiled: bool, ids: list[int], wanted: list[bool]) -> None:
+    before = kernels.KERNELS
+    kernels.KERNELS = kernels.KERNELS if compiled else None
+    try:
+        found = kernels.select(np.array(ids, np.uint32), np.array(wanted))
+    finally:
+        kernels.KERNELS = before
+    assert found.tolist() == [row for row, one in enumerate(ids) if one < len(wanted) and wanted[one]]
+
+
+@pytest.mark.skipif(not kernels.COMPILED, reason="no kernels")
+def test_what_does_not_fit_is_refused_before_anything_is_written() -> None:
+    compiled = kernels.KERNELS
+    assert compiled is not None
+    with pytest.raises(ValueError, match="differ"):
+        compiled.select(np.zeros(3, np.uint32), np.zeros(1, np.uint8), np.zeros(2, np.int64))
+    three, two = np.zeros((3, 2), np.int64), np.zeros((2, 2), np.int64)
+    for amounts, marks, sums, left in (
+        (two, two, np.zeros(3, np.int64), three),
+        (three, three, np.zeros(3, np.int64), three),
+        (three, two, np.zeros(2, np.int64), three),
+        (three, two, np.zeros(3, np.int64), np.zeros((3, 1), np.int64)),
+        (three, two, np.zeros(3, np.int64), two),
+    ):
+        with pytest.raises(ValueError, match=r"differ|no room"):
+            compiled.add_between(amounts, marks, 9, sums, left)
+    ids, times, flags, one = np.zeros(2, np.uint32), np.zeros(2, np.int64), np.zeros(2, np.uint8), np.zeros(1, np.int64)
+    good = [ids, times, times, ids, flags, one, one, 0, flags, flags, two, three, two]
+    assert compiled.take_amounts(*good) == (0, 0)
+    for place, wrong in (
+        (1, np.zeros(1, np.int64)),
+        (3, np.zeros(1, np.uint32)),
+        (4, np.zeros(3, np.uint8)),
+        (6, np.zeros(2, np.int64)),
+        (9, np.zeros(3, np.uint8)),
+        (10, three),
+        (11, two),
+        (12, three),
+    ):
+        with pytest.raises(ValueError, match=r"differ|no room"):
+            compiled.take_amounts(*good[:place], wrong, *good[place + 1 :])
+
+
+def test_what_plain_python_does_is_what_the_fallback_does() -> None:
+    amounts = np.array([[1, 2, 9], [0, 0, 0], [10, 20, 30]], np.int64)
+    sums = np.zeros(2, np.int64)
+    left = fallback.add_between(amounts, np.array([[2], [1]], np.int64), 9, sums)
+    assert (sums.tolist(), left.tolist()) == ([30, 0], [[9], [0], [30]])
