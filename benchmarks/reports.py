@@ -65,7 +65,7 @@ def main() -> None:
         return usage.wall_s
 
     for kind, (verb, name) in THEIRS.items():
-        for of in dict.fromkeys((name, "mixed")):
+        for of in (name, "mixed", "long"):
             file, label = str(trace(of)), f"{kind} {of}"
             commands = {f"{label} ours": [*ours, file, kind], f"{label} theirs": [*oracle(), verb, file]}
             a, b = (partial(measured, who, command) for who, command in commands.items())

@@ -6,6 +6,7 @@ trace         events      how
 flood         4 million   two threads write ``Blob(thread, n, 64 bytes)`` as fast as they can, each event with its stack
 mixed         1 million   the gc-verbose profile and the sample profiler over a workload that allocates 80 KB arrays:
                           allocation ticks, GC events with bulk values, exceptions, samples, and the rundown
+long          5 million   the same for five times as long
 collections   300,000     twenty thousand induced collections, as the profile gc-collect has them
 compilations  some 1,000  what a program that does a little of everything lets the compiler do
 thrown        2 million   four hundred thousand exceptions, with who caught them
@@ -51,6 +52,11 @@ RECIPES = {
     ),
     "mixed": Recipe(
         workload=("alloc+exceptions", "widgets=1650000", "size=81920", "rounds=1000"),
+        providers="Microsoft-Windows-DotNETRuntime:0x8003:5,Microsoft-DotNETCore-SampleProfiler:0:5",
+        rundown=True,
+    ),
+    "long": Recipe(
+        workload=("alloc+exceptions", "widgets=8250000", "size=81920", "rounds=5000"),
         providers="Microsoft-Windows-DotNETRuntime:0x8003:5,Microsoft-DotNETCore-SampleProfiler:0:5",
         rundown=True,
     ),

@@ -205,24 +205,10 @@ def test_compiled_and_plain_are_alike(rows: list[tuple[int, int, int, int, bool]
     assert taken(kernels.KERNELS, rows, wide, narrow) == taken(None, rows, wide, narrow)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-@given(ids=st.lists(st.integers(0, 9), max_size=20), wanted=st.lists(st.booleans(), min_size=1, max_size=8))
-def test_rows_are_selected_by_their_id(compiled: bool, ids: list[int], wanted: list[bool]) -> None:
-    before = kernels.KERNELS
-    kernels.KERNELS = kernels.KERNELS if compiled else None
-    try:
-        found = kernels.select(np.array(ids, np.uint32), np.array(wanted))
-    finally:
-        kernels.KERNELS = before
-    assert found.tolist() == [row for row, one in enumerate(ids) if one < len(wanted) and wanted[one]]
-
-
 @pytest.mark.skipif(not kernels.COMPILED, reason="no kernels")
 def test_what_does_not_fit_is_refused_before_anything_is_written() -> None:
     compiled = kernels.KERNELS
     assert compiled is not None
-    with pytest.raises(ValueError, match="differ"):
-        compiled.select(np.zeros(3, np.uint32), np.zeros(1, np.uint8), np.zeros(2, np.int64))
     three, two = np.zeros((3, 2), np.int64), np.zeros((2, 2), np.int64)
     for amounts, marks, sums, left in (
         (two, two, np.zeros(3, np.int64), three),

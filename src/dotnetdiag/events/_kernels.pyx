@@ -703,6 +703,18 @@ def group(const uint32_t[::1] ids, int64_t[::1] counts, int64_t[::1] rows):
     return sound
 
 
+def select(const uint32_t[::1] ids not None, const uint8_t[::1] wanted not None, int64_t[::1] rows not None):
+    """Write the rows whose id is wanted, and give how many these are."""
+    cdef int64_t n, count = 0, top = wanted.shape[0]
+    if ids.shape[0] != rows.shape[0]:
+        raise ValueError(f"no room: {rows.shape[0]} for {ids.shape[0]} rows")
+    with nogil:
+        for n in range(ids.shape[0]):
+            rows[count] = n  # there is room: no more are taken than were looked at
+            count += ids[n] < top and wanted[ids[n]] != 0
+    return count
+
+
 def begins_with(
     const uint8_t[::1] data, const int64_t[::1] offsets, const int64_t[::1] lengths, const uint8_t[::1] front, uint8_t[::1] out
 ):

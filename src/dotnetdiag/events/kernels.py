@@ -196,6 +196,14 @@ def _cut(rows: Array, ends: Array) -> list[Array]:
     return [rows[begin:end] for begin, end in pairwise(begins)]
 
 
+def select(ids: Array, wanted: Array) -> Array:
+    """Rows whose id (u32) is wanted, which a mask by id says; those beyond it are not."""
+    if KERNELS is None:
+        return np.flatnonzero(np.append(wanted, False)[np.minimum(ids, len(wanted))])
+    rows = np.empty(len(ids), np.int64)
+    return rows[: KERNELS.select(ids, wanted.view(np.uint8), rows)]
+
+
 def begins_with(buffer: Array, offsets: Array, lengths: Array, front: bytes) -> Array:
     """Which spans (of 64-bit offsets and lengths) begin with these bytes."""
     wanted = np.frombuffer(front, np.uint8)

@@ -83,18 +83,7 @@ cdef int check_lengths(int64_t one, int64_t other) except -1:
     return 0
 
 
-# selections, and what is added up between marks -----------------------------------------------------------------------
-
-
-def select(const uint32_t[::1] ids not None, const uint8_t[::1] wanted not None, int64_t[::1] rows not None):
-    """Write the rows whose id is wanted, and give how many these are."""
-    cdef int64_t n, count = 0, top = wanted.shape[0]
-    check_lengths(ids.shape[0], rows.shape[0])
-    with nogil:
-        for n in range(ids.shape[0]):
-            rows[count] = n  # there is room: no more are taken than were looked at
-            count += ids[n] < top and wanted[ids[n]] != 0
-    return count
+# what is added up between marks ----------------------------------------------------------------------------------------
 
 
 cdef inline int64_t number_at(const uint8_t* data, int64_t size) noexcept nogil:

@@ -181,14 +181,6 @@ def open_exceptions(kind: Array, method: Array) -> Array:
     return opened[: int(np.flatnonzero(opened[:, 0] == count)[0]), :4]
 
 
-def select(ids: Array, wanted: Array) -> Array:
-    """Rows whose id (u32) is wanted, which a mask by id says; those beyond it are not."""
-    if KERNELS is None:
-        return np.flatnonzero((ids < len(wanted)) & wanted[np.minimum(ids, len(wanted) - 1)])
-    rows = np.empty(len(ids), np.int64)
-    return rows[: KERNELS.select(ids, wanted.view(np.uint8), rows)]
-
-
 def take_amounts(
     headers: HeaderColumns, runs: tuple[Array, Array], first: int, data: Array, kinds: Array, places: Array
 ) -> tuple[Array, Array]:

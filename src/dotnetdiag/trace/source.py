@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag._dataclasses import replace
+from dotnetdiag.events import kernels
 from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.nettrace import (
     Contents,
@@ -33,7 +34,6 @@ from dotnetdiag.nettrace import (
 from dotnetdiag.nettrace.buffers import Buffer
 from dotnetdiag.nettrace.parallel import Executor
 from dotnetdiag.nettrace.type_count import KEPT_BYTES, SHARED_BYTES, TypeCounts, count_types
-from dotnetdiag.trace import kernels
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.payloads import FirstPayloads, Payloads
 from dotnetdiag.trace.settling import NEVER, Ranks, Rows, Settling
@@ -210,7 +210,7 @@ class Source:
             events += len(batch)
             typed = self._carried.typed_batch(batch)
             if noting is not None:
-                ranks.see(typed.headers.capture_thread)
+                ranks.see(typed)
                 rows += _note(typed, noting, noted)
                 if rows > NOTED_ROWS:
                     noting, noted = None, []
@@ -477,8 +477,6 @@ def rows_of(wanted: Wanted, ids: npt.NDArray[np.uint32]) -> Rows:
 def _by_type(parts: Sequence[tuple[npt.NDArray[np.uint32], Payloads]]) -> Iterator[tuple[int, Payloads]]:
     if not parts:
         return
-    from dotnetdiag.events import kernels  # who only counts needs none of it
-
     ids, payloads = np.concatenate([ids for ids, _ in parts]), Payloads.concatenate([found for _, found in parts])
     ends, offsets, lengths = kernels.bucket(ids, *payloads)
     first = 0
@@ -505,7 +503,7 @@ def _note(batch: EventBatch, wanted: Wanted, found: list[EventBatch]) -> int:
     """Keep what is wanted of a batch; how many rows that is."""
     rows = rows_of(wanted, batch.headers.metadata_id)
     if len(rows):
-        found.append(replace(batch, headers=batch.headers[rows]))
+        found.append(replace(batch, headers=batch.headers[rows], runs=None))
     return len(rows)
 
 
@@ -557,7 +555,7 @@ def _in_time_order(
             enough = size
         asked = wanted() if callable(wanted) else wanted
         if tallied is not None:
-            tallied[0].add(headers, tallied[1], None if in_file_order else settling.ranks)
+            tallied[0].add(headers, tallied[1], None if in_file_order else settling.runs)
             tallied[0].settle(int(headers.time[-1]) if in_file_order else settling.until)
         some = None if asked is None else rows_of(asked, headers.metadata_id)
         if ticks is not None:

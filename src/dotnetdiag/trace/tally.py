@@ -16,7 +16,7 @@ from dotnetdiag.events import EventSchema
 from dotnetdiag.events.layout import Kind, fixed_size
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace import kernels
-from dotnetdiag.trace.settling import NEVER, Ranks
+from dotnetdiag.trace.settling import NEVER
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -95,9 +95,9 @@ class Tally:
             at += size
         return None if left or max(place.values()) < 0 else (place[_WIDE], place[_NARROW])
 
-    def add(self, headers: HeaderColumns, data: Array, ranks: Ranks | None) -> None:
-        """Take what a batch has; ``ranks`` of the threads, where its rows are not in the order of time."""
-        runs = _ONE_RUN if ranks is None else ranks.runs(headers.capture_thread)
+    def add(self, headers: HeaderColumns, data: Array, runs: tuple[Array, Array] | None) -> None:
+        """Take what a batch has; ``runs``: where each thread begins and its rank, where rows are not in the order of time."""
+        runs = _ONE_RUN if runs is None else runs
         first, self._rows = self._rows, self._rows + len(headers)
         amounts, marks = kernels.take_amounts(
             headers, (runs[0], np.minimum(runs[1] + 1, _RANKS)), first, data, self._kinds, self._places
