@@ -41,6 +41,7 @@ EXIT_S = 5.0
 """What a program has to end, after what was done with it has ended."""
 TOO_OLD_S = 1.0
 """A runtime that knows ports has dialled by then, when it answers at its own socket."""
+ASK_TIMEOUT_S = 2.0
 
 
 SWITCHES = (
@@ -326,16 +327,16 @@ def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
 
 def _wait_for_runtime(client: Client, child: Child, check: Callable[[], None]) -> None:
     launch, process, address = child.launch, child.process, child.address
-    left, is_asked = CONNECT_TIMEOUT_S, False
+    left, patience_s = CONNECT_TIMEOUT_S, TOO_OLD_S
     while left > 0:
         check()
         try:
             client.target_pid(timeout_s=LOOK_S)
         except TimedOut:
             left -= LOOK_S
-            if not is_asked and left <= CONNECT_TIMEOUT_S - TOO_OLD_S:
-                is_asked = True
-                _refuse_too_old(address, process.pid, launch)
+            if left <= CONNECT_TIMEOUT_S - patience_s:
+                _refuse_too_old(address, process.pid, launch, timeout_s=min(patience_s / 2, ASK_TIMEOUT_S))
+                patience_s *= 2  # asked once it may be too busy to answer, or not be there yet
             if process.poll() is not None and not heirs(address, process.pid):
                 raise nobody_came(child) from None
         else:
@@ -376,11 +377,11 @@ def _switched_off(launch: Launch) -> str:
     return f"; {found[0]} in its environment switches diagnostics off" if found else ""
 
 
-def _refuse_too_old(address: str, group: int, launch: Launch) -> None:
+def _refuse_too_old(address: str, group: int, launch: Launch, *, timeout_s: float) -> None:
     """Raise RuntimeTooOld where one of the program's processes has a runtime that answers, and knows no ports."""
     for pid in heirs(address, group):
         try:
-            Client(pid, timeout_s=LOOK_S).process_info()
+            Client(pid, timeout_s=timeout_s).process_info()
         except UnsupportedCommand as error:
             raise RuntimeTooOld(
                 "ResumeRuntime",
