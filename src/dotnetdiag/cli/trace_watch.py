@@ -276,18 +276,18 @@ def _print(live: LiveEvents, pieces: Iterable[bytes], file: IO[bytes], *, says_m
 
 
 def _write(file: IO[bytes], data: bytes, live: LiveEvents) -> bool:
-    """All of ``data``; False when the watch has been over for a while, and nobody takes it (a pager that waits)."""
+    """All of ``data``; False when the watch has been over for a while, and nobody has taken anything meanwhile (a pager that waits)."""
     if sys.platform == "win32":
         file.write(data)
         file.flush()
         return True
     file.flush()
-    left, descriptor = memoryview(data), file.fileno()
+    left, descriptor, taken = memoryview(data), file.fileno(), time.monotonic()
     while left:
         # so much fits into a pipe that takes anything: the write does not block
         if select.select([], [descriptor], [], TICK_S)[1]:
-            left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
-        elif live.over_for_s > LAST_LINES_S:
+            left, taken = left[os.write(descriptor, left[: select.PIPE_BUF]) :], time.monotonic()
+        elif min(live.over_for_s, time.monotonic() - taken) > LAST_LINES_S:  # who is slow takes something now and then
             return False
     return True
 

@@ -15,6 +15,8 @@ __all__ = ["Client", "Target", "connected"]
 
 LOOK_S = 0.2
 """How often somebody who waits for a runtime looks whether it is still wanted."""
+NAME_S = 1.0
+"""For whom a recording is called after: looking through folders of sockets takes some tenths of a second on a busy machine."""
 PARTING_S = 2.0
 """For a runtime that is let run because something failed: it may be what does not answer."""
 
@@ -73,7 +75,7 @@ class Target:
         pid = self.pid
         if self.client is not None:
             with suppress(DiagnosticsError):  # nobody has come to its port yet
-                pid = self.client.target_pid(timeout_s=LOOK_S)
+                pid = self.client.target_pid(timeout_s=NAME_S)
         if pid is None:
             return "trace"
         words = [os.path.basename(word) for word in system.argv(pid) or ()]
