@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.test_counters_push import pushing
 from tests.live.runtimes import Target, command, unpack, workload
+from tests.live.sessions import until_sessions
 from tests.recipes.collectors import COLLECTORS, PATIENCE_S, Received, attributes_of, http_collector
 from tests.shared import needs
 
@@ -210,19 +209,6 @@ def await_answer(pid: int) -> None:
 
 def requests_of(received: Received) -> list[Any]:
     return [span for _, scope, span in received.spans() if scope == "System.Net.Http"]
-
-
-def until_sessions(target: Target, count: int) -> None:
-    """Wait until that many sessions stream: a runtime has a thread for each, once all providers know that they are listened to. It has the name of
-    the one that answers us, which begins it.
-    """
-    ends = time.monotonic() + PATIENCE_S
-    while True:
-        names = [(task / "comm").read_text() for task in Path(f"/proc/{target.pid}/task").iterdir()]
-        if sum(name.startswith(".NET EventPipe") for name in names) > count:
-            return
-        assert time.monotonic() < ends, names
-        time.sleep(0.02)
 
 
 def ask_until_heard(target: Target, received: Received) -> None:
