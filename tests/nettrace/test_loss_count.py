@@ -180,7 +180,7 @@ def test_damage_is_judged_by_the_reader(draw: st.DataObject) -> None:
 def test_every_byte_of_a_trace_may_be_wrong() -> None:
     data = small_trace(5)
     for at in range(len(data)):
-        for value in (0, 1, 6, 0x7F, 0x80, 0xFF):
+        for value in ((0, 6, 0x80), (1, 0x7F, 0xFF))[at % 2]:
             broken = data[:at] + bytes([value]) + data[at + 1 :]
             counts = counted(broken)
             if counts is not None:

@@ -192,7 +192,10 @@ def test_csv_has_what_lines_of_json_have_cell_by_cell(name: str, value_names: bo
     columns: dict[tuple[str, str], list[str]] = {}
     decoder = json.JSONDecoder(parse_float=Number, parse_int=Number)
     said = lines.getvalue().decode().split("\n")[:-1]
-    for line, row in zip(said, rows, strict=True):
+    every = 1 + len(said) // 10_000  # of many those that stand apart
+    for place, (line, row) in enumerate(zip(said, rows, strict=True)):
+        if place % every:
+            continue
         event = decoder.decode(line)
         payload = event.pop("payload")
         if list(payload) == [""]:  # an EventSource's one structure has no name

@@ -786,7 +786,7 @@ def test_small_trace_cut_at_every_offset_is_read_as_far_as_it_goes(name: str) ->
 @pytest.mark.parametrize("name", [name for name in SMALL if "uncompressed" not in name])
 def test_small_trace_with_any_byte_flipped_raises_nothing(name: str) -> None:
     data = bytearray(SMALL[name])
-    for at in range(len(data)):
+    for at in range(0, len(data), 1 if len(data) < 700 else 2):
         flip = (0x01, 0x80, 0xFF)[at % 3]
         data[at] ^= flip
         try:
