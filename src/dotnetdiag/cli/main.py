@@ -13,6 +13,7 @@ from typing import NoReturn
 from dotnetdiag.cli.signals import interrupted
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere, prepare
 from dotnetdiag.errors import DiagnosticsError
+from dotnetdiag.recipes import own_process
 
 WITHOUT_RESULTS = ["run"], ["router"]
 """Verbs that need no standard output."""
@@ -20,6 +21,7 @@ WITHOUT_RESULTS = ["run"], ["router"]
 
 def main() -> None:
     """Run the command line of this process."""
+    own_process.IS_OURS = True
     if not prepare() and sys.argv[1:2] not in WITHOUT_RESULTS:
         print("error: standard output is closed; results go there", file=sys.stderr)
         _leave(2)

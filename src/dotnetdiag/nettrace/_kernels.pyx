@@ -25,6 +25,39 @@ cdef extern from *:
     """
     void dotnetdiag_give_back() noexcept nogil
 
+cdef extern from *:
+    """
+    #include <string.h>
+    #if !defined(_WIN32)
+    #include <signal.h>
+    #include <unistd.h>
+    static char dotnetdiag_said[1024];
+    static size_t dotnetdiag_size;
+    static int dotnetdiag_code;
+    static void dotnetdiag_on_bus_error(int number) {
+        (void)number;
+        if (write(2, dotnetdiag_said, dotnetdiag_size) < 0) {}
+        _exit(dotnetdiag_code);
+    }
+    static int dotnetdiag_say_on_bus_error(const char *text, size_t size, int code) {
+        struct sigaction action;
+        memset(&action, 0, sizeof action);
+        action.sa_handler = dotnetdiag_on_bus_error;
+        if (size > sizeof dotnetdiag_said) size = sizeof dotnetdiag_said;
+        memcpy(dotnetdiag_said, text, size);
+        dotnetdiag_size = size;
+        dotnetdiag_code = code;
+        return sigaction(SIGBUS, &action, 0);
+    }
+    #else
+    static int dotnetdiag_say_on_bus_error(const char *text, size_t size, int code) {
+        (void)text; (void)size; (void)code;
+        return 0;
+    }
+    #endif
+    """
+    int dotnetdiag_say_on_bus_error(const char* text, size_t size, int code) noexcept nogil
+
 ctypedef const uint8_t* Bytes
 
 cdef enum:
@@ -1427,6 +1460,11 @@ def split_labels(
             found += 1
     return found, begin
 
+
+
+def say_on_bus_error(bytes text not None, int code):
+    """From now on a signal SIGBUS writes a text (of 1024 bytes at most) to stderr and ends the process with a code."""
+    dotnetdiag_say_on_bus_error(text, len(text), code)
 
 
 def give_back_freed() -> None:

@@ -25,6 +25,15 @@ KERNELS: ModuleType | None = _compiled()
 COMPILED = KERNELS is not None
 
 
+def say_when_cut(path: str, code: int) -> None:
+    """From now on it is said when a mapped file, of which this is the latest, is cut while it is read, and the process ends with a code: the system
+    sends SIGBUS then, of which Python's own handlers never hear. Only the compiled module can.
+    """
+    if KERNELS is not None:
+        text = f"error: {path}: it was cut while it was read, or its disk failed; read a copy of it\n"
+        KERNELS.say_on_bus_error(text.encode("utf-8", "backslashreplace"), code)
+
+
 def give_back_freed() -> None:
     """What was freed goes back to the system: for who has made something large, and goes on to the next. The C library keeps pages that were freed
     between others which are not: 80 of the 187 MB of a report on 30,000 requests, when it was made. Of glibc alone; others give back by themselves,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.errors import FormatError, InputError
+from dotnetdiag.recipes import own_process
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +21,8 @@ UNPACKED_LIMIT = 2 << 30
 """Bytes that a packed file may unpack to, or a pipe bring: they have to fit into memory, and a small file can claim anything."""
 
 PIECE_BYTES = 1 << 20
+CUT_CODE = 2
+"""The exit code of the command line for a file that cannot be read."""
 
 
 def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> Trace:
@@ -100,7 +103,12 @@ def _mapped(path: str) -> memoryview:
             return memoryview(data)
         if not status.st_size:
             return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if own_process.IS_OURS:
+        from dotnetdiag.nettrace import kernels
+
+        kernels.say_when_cut(path, CUT_CODE)
+    return memoryview(mapped)
 
 
 def _releaser(buffer: memoryview) -> Callable[[int, int], None] | None:
