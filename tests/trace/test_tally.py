@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -151,6 +152,13 @@ def test_who_needs_rows_of_ticks_gets_them_beside_who_does_not() -> None:
     assert expected[1] == 0
     for found in fold(trace, *both):
         assert (found[0], found[1] > 0) == (expected[0], True)
+
+
+def test_a_fold_may_call_something_else_its_tally() -> None:
+    trace = Trace(written([[[(1, TICKS, False)]]], 5), name="made")
+    asked = Ticked(in_passing=False)
+    asked.tally = Counter()  # type: ignore[assignment]
+    assert fold(trace, asked)[0] == ({0: 1}, 1)
 
 
 def test_amounts_that_may_be_anywhere_in_a_payload_are_left_to_rows() -> None:

@@ -22,6 +22,7 @@ from dotnetdiag.trace.met import windows_as_met
 from dotnetdiag.trace.recorded import Recorded, recorded_of
 from dotnetdiag.trace.source import SPAN_BYTES, lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.tally import Tally
 from dotnetdiag.trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS, span: int 
     """
     activities = any(getattr(one, "needs_activities", True) for one in folds)
     asked = list(folds)
-    tallying = next((one for one in asked if hasattr(one, "tally")), None)
+    tallying = next((one for one in asked if isinstance(getattr(one, "tally", None), Tally)), None)
     windows = windows_as_met(
         trace,
         lambda schema: any(one.wants(schema) for one in asked),

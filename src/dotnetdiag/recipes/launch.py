@@ -335,7 +335,9 @@ def _wait_for_runtime(client: Client, child: Child, check: Callable[[], None]) -
         except TimedOut:
             left -= LOOK_S
             if left <= CONNECT_TIMEOUT_S - patience_s:
-                _refuse_too_old(address, process.pid, launch, timeout_s=min(patience_s / 2, ASK_TIMEOUT_S))
+                for pid in heirs(address, process.pid):
+                    check()
+                    _refuse_too_old(pid, launch, timeout_s=min(patience_s / 2, ASK_TIMEOUT_S))
                 patience_s *= 2  # asked once it may be too busy to answer, or not be there yet
             if process.poll() is not None and not heirs(address, process.pid):
                 raise nobody_came(child) from None
@@ -377,17 +379,16 @@ def _switched_off(launch: Launch) -> str:
     return f"; {found[0]} in its environment switches diagnostics off" if found else ""
 
 
-def _refuse_too_old(address: str, group: int, launch: Launch, *, timeout_s: float) -> None:
-    """Raise RuntimeTooOld where one of the program's processes has a runtime that answers, and knows no ports."""
-    for pid in heirs(address, group):
-        try:
-            Client(pid, timeout_s=timeout_s).process_info()
-        except UnsupportedCommand as error:
-            raise RuntimeTooOld(
-                "ResumeRuntime",
-                "to be held at its start, and recorded from its first instruction,",
-                needs=".NET 5",
-                has=f".NET Core 3.x: {_instead(launch)}",
-            ) from error
-        except DiagnosticsError:
-            continue
+def _refuse_too_old(pid: int, launch: Launch, *, timeout_s: float) -> None:
+    """Raise RuntimeTooOld where a process has a runtime that answers, and knows no ports."""
+    try:
+        Client(pid, timeout_s=timeout_s).process_info()
+    except UnsupportedCommand as error:
+        raise RuntimeTooOld(
+            "ResumeRuntime",
+            "to be held at its start, and recorded from its first instruction,",
+            needs=".NET 5",
+            has=f".NET Core 3.x: {_instead(launch)}",
+        ) from error
+    except DiagnosticsError:
+        pass
