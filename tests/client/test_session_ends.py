@@ -49,7 +49,7 @@ from dotnetdiag.testing import Script
 from dotnetdiag.transport import Deadline, Stream
 from dotnetdiag.transport.deadline import LONGEST_WAIT_S
 
-DRAIN_TIMEOUT_S = 0.6
+DRAIN_TIMEOUT_S = 2.0
 
 STREAMS: dict[str, Script] = {
     "flows": streams(0.01),

@@ -125,7 +125,8 @@ def test_the_reference_reader_takes_a_recording_that_was_cut(tmp_path: Path) -> 
 def test_every_age_is_listed_by_dotnet_trace_and_by_us_and_collected_from(age: str, tmp_path: Path) -> None:
     with faking("--age", age, "--name", "Shop", "--replay", recording(RECORDING), "--wait", "--speed", "max") as faked:
         assert f" {faked.pid} " in listed_by_dotnet_trace()
-        (process,) = [one for one in dd.processes() if one.pid == faked.pid]
+        listed = (one for _ in range(5) for one in dd.processes() if one.pid == faked.pid)
+        process = next(one for one in listed if not one.problem)  # it may be too busy to answer in time
         if age == "3.1":
             assert process.runtime_version == "3.x"
         else:
