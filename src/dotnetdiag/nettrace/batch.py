@@ -26,8 +26,7 @@ class EventBatch:
     ``buffer`` (uint8) holds their content, ``offset`` is the absolute position of ``buffer[0]``. ``segment``
     is the number of sequence points before it. ``metadata`` is valid for its events; it may grow while later blocks
     are read. Ids in ``headers`` refer to the tables given here, which a streaming reader replaces now and then.
-    ``schemas`` is what decoding keeps for the batches that share it. ``runs`` are rows, ascending, behind the first, where the capture thread may
-    be another than in the row before, and there are no others; None: not known.
+    ``schemas`` is what decoding keeps for the batches that share it.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -39,7 +38,6 @@ class EventBatch:
     stacks: StackTable
     guids: GuidTable
     labels: Sequence[LabelList]
-    runs: npt.NDArray[np.int64] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.headers)

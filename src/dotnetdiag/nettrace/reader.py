@@ -207,6 +207,5 @@ class Reader(Findings):
                     stacks=state.stacks,
                     guids=state.guids,
                     labels=state.labels.lists,
-                    runs=resolved.jumps if state.lost.known else None,
                 )
             del piece, resolved, headers

@@ -216,7 +216,7 @@ class Scan(Findings):
 
         for step, piece in in_order(_steps(postponed, index.runs, lender, whole), decode_step, executor):
             while True:
-                for headers, runs, segment in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
+                for headers, segment in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
                     yield EventBatch(
                         buffer=buffer,
                         offset=0,
@@ -227,7 +227,6 @@ class Scan(Findings):
                         stacks=state.stacks,
                         guids=state.guids,
                         labels=state.labels.lists,
-                        runs=runs,
                     )
                     del headers
                 remainder = piece.remainder
@@ -331,10 +330,8 @@ def _steps(
     yield step(gathering.take())
 
 
-def _accounted(
-    state: TraceState, step: _Step, resolved: Resolved
-) -> Iterator[tuple[HeaderColumns, npt.NDArray[np.int64] | None, int]]:
-    """(columns, where the thread may change, segment) of the events between which nothing is to be done, their losses counted."""
+def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[tuple[HeaderColumns, int]]:
+    """(columns, segment) of the events between which nothing is to be done, their losses counted."""
     first = 0
     while True:
         is_due = bool(step.postponed) and step.postponed[0][0] <= resolved.complete
@@ -346,7 +343,7 @@ def _accounted(
                 jumps = jumps[np.searchsorted(jumps, first) : np.searchsorted(jumps, last)] - first
             segment = step.group.runs[bisect_right(resolved.firsts, first) - 1].segment
             state.account(headers, jumps, segment)
-            yield headers, jumps if state.lost.known else None, segment
+            yield headers, segment
             first = last
         if not is_due:
             return

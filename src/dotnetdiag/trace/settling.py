@@ -20,12 +20,9 @@ class Ranks:
     def __init__(self) -> None:
         self._ranks: dict[int, int] = {}
 
-    def see(self, batch: EventBatch) -> tuple[Rows, Rows]:
-        """Take note of its threads in the order of the file: the rows where one begins, or goes on, and its rank."""
-        threads = batch.headers.capture_thread
-        begins = _changes(threads) if batch.runs is None or len(batch.runs) > len(threads) // 4 else batch.runs
-        if not len(begins) or begins[0]:
-            begins = np.append(np.zeros(min(len(threads), 1), np.int64), begins)
+    def see(self, threads: npt.NDArray[np.uint64]) -> tuple[Rows, Rows]:
+        """Take note of threads in the order of the file: the rows where one begins, or goes on, and its rank."""
+        begins = _changes(threads)
         return begins, self._of(threads[begins])
 
     def of(self, threads: npt.NDArray[np.uint64]) -> Rows:
@@ -59,7 +56,7 @@ class Settling:
         if is_next:
             self._segment, self.until = batch.segment, NEVER
         headers = batch.headers
-        self.runs = self._ranks.see(batch)
+        self.runs = self._ranks.see(headers.capture_thread)
         if headers.is_sorted.any():  # of none a selection took ten times as long
             self.until = max(self.until, int(headers.time[headers.is_sorted].max()))
         return is_next

@@ -210,7 +210,7 @@ class Source:
             events += len(batch)
             typed = self._carried.typed_batch(batch)
             if noting is not None:
-                ranks.see(typed)
+                ranks.see(typed.headers.capture_thread)
                 rows += _note(typed, noting, noted)
                 if rows > NOTED_ROWS:
                     noting, noted = None, []
@@ -503,7 +503,7 @@ def _note(batch: EventBatch, wanted: Wanted, found: list[EventBatch]) -> int:
     """Keep what is wanted of a batch; how many rows that is."""
     rows = rows_of(wanted, batch.headers.metadata_id)
     if len(rows):
-        found.append(replace(batch, headers=batch.headers[rows], runs=None))
+        found.append(replace(batch, headers=batch.headers[rows]))
     return len(rows)
 
 
