@@ -20,7 +20,7 @@ from dotnetdiag.trace.fields import FieldSource, join_fields
 from dotnetdiag.trace.freed import give_back_freed
 from dotnetdiag.trace.met import windows_as_met
 from dotnetdiag.trace.recorded import Recorded, recorded_of
-from dotnetdiag.trace.source import SPAN_BYTES, lookup, wanted_of
+from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.tally import Tally
 from dotnetdiag.trace.trace import Trace
@@ -80,16 +80,16 @@ class Fold(Protocol[R]):
 
 
 @overload
-def fold(trace: Trace, one: Fold[A], /, *, rows: int = ..., span: int = ...) -> tuple[A]: ...
+def fold(trace: Trace, one: Fold[A], /, *, rows: int = ...) -> tuple[A]: ...
 @overload
 def fold(trace: Trace, one: Fold[A], two: Fold[B], /) -> tuple[A, B]: ...
 @overload
 def fold(trace: Trace, one: Fold[A], two: Fold[B], three: Fold[C], /) -> tuple[A, B, C]: ...
 @overload
-def fold(trace: Trace, /, *folds: Fold[Any], rows: int = ..., span: int = ...) -> tuple[Any, ...]: ...
-def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS, span: int = SPAN_BYTES) -> tuple[Any, ...]:
-    """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows`` and ``span`` bytes of the
-    file. Raises what the folds raise.
+def fold(trace: Trace, /, *folds: Fold[Any], rows: int = ...) -> tuple[Any, ...]: ...
+def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS) -> tuple[Any, ...]:
+    """The results of several folds, in their order, in one pass over the events of a trace, in windows of so many ``rows``. Raises what the folds
+    raise.
     """
     activities = any(getattr(one, "needs_activities", True) for one in folds)
     asked = list(folds)
@@ -101,7 +101,6 @@ def fold(trace: Trace, /, *folds: Fold[Any], rows: int = FOLDED_ROWS, span: int 
         activities=activities,
         tally=getattr(tallying, "tally", None),
         light=lambda schema: not any(one.wants(schema) for one in asked if one is not tallying),
-        span=span,
     )
     for window in windows:
         for one in folds:

@@ -30,7 +30,6 @@ from dotnetdiag.events.columns import Coded, Text, concat
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import distinct
-from dotnetdiag.trace.source import SPAN_BYTES
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -94,8 +93,8 @@ class GcReport(Report):
 
 def gc(trace: Trace) -> GcReport:
     """Every collection of a recording, and what they come to."""
-    # of most windows it keeps a few rows of each of ten types, without texts: of half as many windows it is a tenth quicker
-    (made,) = fold(trace, GcFold(seconds=seconds_of(trace)), rows=2 * FOLDED_ROWS, span=4 * SPAN_BYTES)
+    # of most windows it keeps a few rows of each of ten types: of half as many windows it is a tenth quicker
+    (made,) = fold(trace, GcFold(seconds=seconds_of(trace)), rows=2 * FOLDED_ROWS)
     return made
 
 

@@ -9,7 +9,7 @@ from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.nettrace.arena import let_go_of_idle
 from dotnetdiag.trace.fields import join_fields
 from dotnetdiag.trace.freed import give_back_freed
-from dotnetdiag.trace.source import SPAN_BYTES, Wanted, wanted_of
+from dotnetdiag.trace.source import Wanted, wanted_of
 from dotnetdiag.trace.table import EventTable
 
 if TYPE_CHECKING:
@@ -26,13 +26,11 @@ def windows_as_met(
     activities: bool = True,
     tally: Tally | None = None,
     light: Callable[[EventSchema], bool] | None = None,
-    span: int = SPAN_BYTES,
 ) -> Iterator[EventTable]:
     """As ``trace.windows``, in one pass over the file: a window has more types than the one before when events were met that carry them, and
     what symbols are built from is found beside. Without ``activities`` their ids may be 0.
 
-    A ``tally`` adds up the amounts of the types that are ``light``, of which then no rows are made where it can. A window is of so many bytes of the
-    file at most (``span``).
+    A ``tally`` adds up the amounts of the types that are ``light``, of which then no rows are made where it can.
 
     Finding the types first was a quarter of the time of a report, and finding the symbols afterwards another.
     """
@@ -42,7 +40,7 @@ def windows_as_met(
     types = _TypesMet(trace, wants, tally, light)
     raw.note_symbols()
     is_empty = True
-    for headers in raw.source.windows_once(types.ids, size=size, activities=activities, tally=tally, span=span):
+    for headers in raw.source.windows_once(types.ids, size=size, activities=activities, tally=tally):
         is_empty = False
         window = types.table(headers)
         del headers  # who takes the window lets go of it before the next is made

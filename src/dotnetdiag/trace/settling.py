@@ -57,7 +57,7 @@ class Settling:
             self._segment, self.until = batch.segment, NEVER
         headers = batch.headers
         self.runs = self._ranks.see(headers.capture_thread)
-        if headers.is_sorted.any():  # of none a selection took ten times as long
+        if headers.is_sorted.any():
             self.until = max(self.until, int(headers.time[headers.is_sorted].max()))
         return is_next
 

@@ -324,11 +324,10 @@ class Source:
                 return
 
     def windows_once(
-        self, wanted: Wants, *, size: int, activities: bool = True, tally: Tally | None = None, span: int = SPAN_BYTES
+        self, wanted: Wants, *, size: int, activities: bool = True, tally: Tally | None = None
     ) -> Iterator[HeaderColumns]:
         """As :meth:`windows`, for who makes one pass and needs few of the columns, each made when it is first asked for: of a window until the next,
-        and of the next nothing is made before that. Without ``activities`` their ids may be 0. A ``tally`` adds up what it knows on the way; a
-        window is of so many bytes of the file (``span``).
+        and of the next nothing is made before that. Without ``activities`` their ids may be 0. A ``tally`` adds up what it knows on the way.
 
         The first pass over a small file keeps nothing for those to come (60 of the 230 MB of reports), and windows go on over sequence points, of
         which there may be one for each 40,000 events: a report on a million spent a third of its time on what each window costs.
@@ -352,7 +351,7 @@ class Source:
         for window in _in_time_order(
             placed(), wanted, None, self.in_file_order, size=size, later=True, tallied=tallied
         ):
-            if held and (rows + len(window) > size or place - begun > span):
+            if held and (rows + len(window) > size or place - begun > SPAN_BYTES):
                 made, held, rows, begun = HeaderColumns.joined(held), [], 0, place
                 yield made
                 del made
