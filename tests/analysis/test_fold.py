@@ -124,9 +124,9 @@ def test_several_folds_share_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[Source] = []
     batches = Source.batches
 
-    def counted(self: Source, *, activities: bool = True) -> Iterator[EventBatch]:
+    def counted(self: Source, **options: Any) -> Iterator[EventBatch]:
         passes.append(self)
-        return batches(self)
+        return batches(self, **options)
 
     monkeypatch.setattr(Source, "batches", counted)
     allocated = StacksFold("GC/AllocationTick", weight="AllocationAmount64", unit="bytes")

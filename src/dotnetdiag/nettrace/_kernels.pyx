@@ -190,7 +190,7 @@ cdef inline int64_t parse(Bytes data, int64_t at, int64_t end, bint v6, Header* 
     """Read the compressed header at ``at`` (nettrace.md §5.5, §6.2), which is before ``end``; where its payload begins, or
     NOWHERE when the header is broken or does not end before ``end``. Then ``header`` is worth nothing.
 
-    A function of its own, not inlined: three loops call it, for the events that state more than their time.
+    A function of its own, not inlined: several loops call it, for the events that state more than their time.
     """
     cdef uint32_t states = data[at], jump = 0
     cdef uint64_t delta = 0
@@ -343,6 +343,12 @@ cdef packed struct Block:
     int64_t unknown_stack
     int64_t unknown_labels
     int64_t undefined_id  # of metadata, the first
+    # of what `sift` made of it: rows that are kept, amounts, marks; the latest time, and that of an event that is sorted
+    int64_t kept
+    int64_t amounts
+    int64_t marks
+    int64_t latest
+    int64_t until
 
 
 cdef bint fit(
@@ -827,6 +833,284 @@ cdef void spread_sparse(const Held* held, int64_t first, int64_t last, Progress*
     if held.label_list or not zeroed:
         for r in range(first, last):
             to.label_list[r] = held.label_list
+
+
+# sift -----------------------------------------------------------------------------------------------------------------
+
+cdef enum Action:
+    DROP = 0
+    KEEP = 1
+    AMOUNT = 2  # a number of its payload is wanted, and no row
+    MARK = 3  # a row, and its place among the amounts
+
+cdef packed struct Sifted:
+    # how far what is made of events is filled, and how much there may be
+    int64_t row
+    int64_t run
+    int64_t amount
+    int64_t mark
+    int64_t rows
+    int64_t runs
+    int64_t amounts
+    int64_t marks
+    int64_t zeroed  # 1: activity, related and label_list are zeros already
+
+cdef int64_t NEVER = -FARTHEST - FARTHEST  # the earliest time there is
+
+cdef struct Sieve:
+    const uint8_t* actions  # by the meaning of a metadata id
+    const int64_t* wide  # where in the payload the number stands that has 8 bytes; -1: it has none
+    const int64_t* narrow  # and that of 4
+    int64_t width  # of the three; what is behind is kept
+
+cdef struct Runs:
+    # one item per row where the thread may change, or numbers may jump
+    int64_t* thread
+    int64_t* first
+    int64_t* last
+    int64_t* first_time
+    int64_t* last_time
+
+cdef struct Places:
+    # one item per amount, or per mark
+    int64_t* time
+    int64_t* order
+    int64_t* amount
+
+
+def sift(
+    const uint8_t[::1] data not None, const int64_t[::1] starts not None, const int64_t[::1] ends not None,
+    Py_ssize_t first, Py_ssize_t last, Block[::1] blocks not None, const Meanings[::1] meanings not None,
+    const uint32_t[::1] stacks not None, const uint32_t[::1] metadata not None,
+    const uint8_t[::1] actions not None, const int64_t[:, ::1] places not None,
+    Sifted[::1] progress not None, uint64_t[::1] state not None,
+    uint32_t[::1] metadata_id not None, uint32_t[::1] sequence not None, uint64_t[::1] capture_thread not None,
+    uint64_t[::1] thread not None, uint32_t[::1] processor not None, uint32_t[::1] stack not None,
+    int64_t[::1] time not None, uint32_t[::1] activity not None, uint32_t[::1] related not None,
+    int64_t[::1] payload_offset not None, uint32_t[::1] payload_length not None, uint8_t[::1] is_sorted not None,
+    uint32_t[::1] label_list not None, int64_t[:, ::1] runs not None, int64_t[:, ::1] amounts not None,
+    int64_t[:, ::1] marks not None,
+):
+    """As ``fill`` of nettrace 4 and 5, of some of the events, by the ``actions`` of their types: what is dropped leaves no row, what has an amount
+    an item of ``amounts`` (time, order, amount), and a mark one of ``marks`` (time, order) beside its row. ``runs`` (thread, first and last number,
+    first and last time) tells of all. Ids of activities are 0.
+
+    The order of an item is 1 + its run of this call in the high 32 bits, 0 there where the event is sorted, and its row among all of this call.
+    """
+    cdef Py_ssize_t block = first
+    cdef Columns to
+    cdef Sifted* done = &progress[0]
+    cdef Sieve sieve
+    cdef Runs run
+    cdef Places amount, mark
+    cdef Bytes raw = &data[0]
+    cdef int64_t row = 0
+    if not fit(data.shape[0], starts, ends, first, last, blocks, meanings, stacks.shape[0], 1 << 60, metadata.shape[0]):
+        return -1
+    if progress.shape[0] < 1 or state.shape[0] < STATE_WORDS:
+        return -1
+    if first < last and state[0] and not starts[first] <= (<const Held*>&state[1]).position <= ends[first]:
+        return -1
+    if done.row != 0 or done.run != 0 or done.amount != 0 or done.mark != 0:
+        return -1
+    if runs.shape[0] != 5 or amounts.shape[0] != 3 or marks.shape[0] != 2 or places.shape[0] != 2:
+        return -1
+    if done.runs > runs.shape[1] or done.amounts > amounts.shape[1] or done.marks > marks.shape[1]:
+        return -1
+    if actions.shape[0] != places.shape[1] or min(done.rows, done.runs, done.amounts, done.marks) < 1:
+        return -1
+    if done.rows > min(
+        metadata_id.shape[0], sequence.shape[0], capture_thread.shape[0], thread.shape[0], processor.shape[0], stack.shape[0],
+        time.shape[0], activity.shape[0], related.shape[0], payload_offset.shape[0], payload_length.shape[0],
+        is_sorted.shape[0], label_list.shape[0],
+    ):
+        return -1
+    to.metadata_id, to.sequence, to.capture_thread, to.thread = &metadata_id[0], &sequence[0], &capture_thread[0], &thread[0]
+    to.processor, to.stack, to.time, to.activity, to.related = &processor[0], &stack[0], &time[0], &activity[0], &related[0]
+    to.payload_offset, to.payload_length, to.is_sorted = &payload_offset[0], &payload_length[0], &is_sorted[0]
+    to.label_list = &label_list[0]
+    to.runs = to.guids = NULL
+    sieve.actions, sieve.wide, sieve.narrow, sieve.width = &actions[0], &places[0, 0], &places[1, 0], actions.shape[0]
+    run.thread, run.first, run.last, run.first_time, run.last_time = (
+        &runs[0, 0], &runs[1, 0], &runs[2, 0], &runs[3, 0], &runs[4, 0]
+    )
+    amount.time, amount.order, amount.amount = &amounts[0, 0], &amounts[1, 0], &amounts[2, 0]
+    mark.time, mark.order, mark.amount = &marks[0, 0], &marks[1, 0], NULL
+    with nogil:
+        while block < last:
+            if not sift_block(
+                raw, starts[block], ends[block], &blocks[block], &meanings[block if meanings.shape[0] > 1 else 0],
+                &stacks[0], &metadata[0], &sieve, done, &row, &state[0], &to, &run, &amount, &mark,
+            ):
+                break
+            block += 1
+    return block - first
+
+
+cdef inline int64_t number_at(Bytes data, int64_t at, int size) noexcept nogil:
+    """A number of 4 or 8 bytes: a copy of so few becomes one load."""
+    cdef uint64_t wide
+    cdef uint32_t narrow
+    if size == 8:
+        memcpy(&wide, data + at, 8)
+        return <int64_t>wide
+    memcpy(&narrow, data + at, 4)
+    return narrow
+
+
+cdef bint sift_block(
+    Bytes data, int64_t position, int64_t end, Block* block, const Meanings* ids, const uint32_t* stacks,
+    const uint32_t* metadata, const Sieve* sieve, Sifted* done, int64_t* rows, uint64_t* state, const Columns* to,
+    const Runs* runs, const Places* amounts, const Places* marks,
+) noexcept nogil:
+    """False when something is full."""
+    cdef Held held
+    cdef Sifted begun = done[0]
+    cdef int64_t opening = rows[0], row = rows[0], at, safe, order, amount, place
+    cdef int64_t latest = NEVER, until = NEVER, run = done.run - 1  # the one that is open; `begun.run - 1`: none
+    cdef int64_t unknown_metadata = 0, unknown_stack = 0, before
+    cdef uint32_t size
+    cdef uint64_t delta
+    cdef uint8_t action = KEEP
+    cdef bint full = False
+    block.problem = NO_PROBLEM
+    block.missing = block.undefined_id = 0
+    if state[0]:
+        memcpy(&held, state + 1, sizeof(Held))
+        state[0] = 0
+        position = held.position
+        action = sieve.actions[held.metadata_id] if held.metadata_id < sieve.width else KEEP
+    else:
+        begin(&held.header)
+        held.metadata_id = held.stack = held.label_list = held.activity = held.related = 0
+        held.unknown_metadata = 1  # until an id is stated it is 0, which nothing defines
+        held.unknown_stack = held.unknown_labels = held.started = 0
+        if sieve.width:
+            action = sieve.actions[0]
+    while True:
+        if action == DROP and run >= begun.run:
+            # nothing but the time is stated: see `pass_bare`
+            size, at, before = held.header.size, position, row
+            safe = end - 4 - <int64_t>size
+            while at <= safe and data[at] & (0xFF ^ IS_SORTED) == 0:
+                prefetch_once(data + at + 16 * (<int64_t>size + 3))
+                if data[at + 1] < 0x80:
+                    delta = data[at + 1]
+                    place = 2
+                elif data[at + 2] < 0x80:
+                    delta = (data[at + 1] & 0x7F) | <uint64_t>data[at + 2] << 7
+                    place = 3
+                elif data[at + 3] < 0x80:
+                    delta = (data[at + 1] & 0x7F) | <uint64_t>(data[at + 2] & 0x7F) << 7 | <uint64_t>data[at + 3] << 14
+                    place = 4
+                else:
+                    break
+                held.header.time += delta
+                if <int64_t>held.header.time > latest:
+                    latest = <int64_t>held.header.time
+                if data[at] & IS_SORTED and <int64_t>held.header.time > until:
+                    until = <int64_t>held.header.time
+                row += 1
+                at += place + size
+            position = at
+            if row > before:
+                held.header.sequence += <uint32_t>(row - before) * step(&held.header, False)
+                runs.last[run] = held.header.sequence
+                runs.last_time[run] = <int64_t>held.header.time
+                if held.unknown_metadata and block.undefined_id == 0:
+                    block.undefined_id = held.header.metadata_id
+                unknown_metadata += held.unknown_metadata * (row - before)
+                unknown_stack += held.unknown_stack * (row - before)
+        if position >= end:
+            break
+        if done.row >= done.rows or run + 1 >= done.runs or done.amount >= done.amounts or done.mark >= done.marks:
+            full = True
+            break
+        prefetch_once(data + position + 1024)
+        at = parse(data, position, end, False, &held.header)
+        if at < 0:
+            block.problem = BROKEN_HEADER
+            break
+        if held.header.size > end - at:
+            block.problem = CUT_PAYLOAD
+            block.missing = held.header.size - (end - at)
+            break
+        if held.header.states & METADATA_ID:
+            held.metadata_id = meaning(metadata, &ids.metadata, held.header.metadata_id)
+            held.unknown_metadata = held.metadata_id == 0
+            action = sieve.actions[held.metadata_id] if held.metadata_id < sieve.width else KEEP
+        if held.header.states & STACK:
+            held.stack = meaning(stacks, &ids.stacks, held.header.stack)
+            held.unknown_stack = held.stack == 0 and held.header.stack != 0
+        if held.unknown_metadata | held.unknown_stack:
+            if held.unknown_metadata and block.undefined_id == 0:
+                block.undefined_id = held.header.metadata_id
+            unknown_metadata += held.unknown_metadata
+            unknown_stack += held.unknown_stack
+        if run < begun.run or held.header.states & NUMBER:
+            if run < begun.run or runs.thread[run] != <int64_t>held.header.capture_thread or held.header.sequence != <uint32_t>(runs.last[run] + 1):
+                run += 1
+                runs.thread[run] = <int64_t>held.header.capture_thread
+                runs.first[run] = held.header.sequence
+                runs.first_time[run] = <int64_t>held.header.time
+        runs.last[run] = held.header.sequence
+        runs.last_time[run] = <int64_t>held.header.time
+        if <int64_t>held.header.time > latest:
+            latest = <int64_t>held.header.time
+        order = row
+        if held.header.states & IS_SORTED:
+            if <int64_t>held.header.time > until:
+                until = <int64_t>held.header.time
+        else:
+            order |= (run + 1) << 32
+        if action == AMOUNT:
+            amount, size = -1, held.header.size
+            place = sieve.wide[held.metadata_id]
+            if 0 <= place <= <int64_t>size - 8:
+                amount = number_at(data, at + place, 8)
+            place = sieve.narrow[held.metadata_id]
+            if amount < 0 and 0 <= place <= <int64_t>size - 4:
+                amount = number_at(data, at + place, 4)
+            amounts.time[done.amount] = <int64_t>held.header.time
+            amounts.order[done.amount] = order
+            amounts.amount[done.amount] = max(amount, 0)
+            done.amount += 1
+        elif action != DROP:
+            keep_row(&held, at, done, to)
+            if action == MARK:
+                marks.time[done.mark] = <int64_t>held.header.time
+                marks.order[done.mark] = order
+                done.mark += 1
+        held.started = 1
+        row += 1
+        position = at + held.header.size
+    block.rows, block.runs, block.guids = row - opening, run + 1 - begun.run, 0
+    block.kept, block.amounts, block.marks = done.row - begun.row, done.amount - begun.amount, done.mark - begun.mark
+    block.latest, block.until, block.stop = latest, until, position
+    block.unknown_metadata, block.unknown_stack, block.unknown_labels = unknown_metadata, unknown_stack, 0
+    done.run, rows[0] = run + 1, row
+    if full:
+        held.position = position
+        state[0] = 1
+        memcpy(state + 1, &held, sizeof(Held))
+    return not full
+
+
+cdef inline void keep_row(const Held* held, int64_t at, Sifted* done, const Columns* to) noexcept nogil:
+    cdef int64_t row = done.row
+    to.metadata_id[row] = held.metadata_id
+    to.sequence[row] = held.header.sequence
+    to.capture_thread[row] = held.header.capture_thread
+    to.thread[row] = held.header.thread
+    to.processor[row] = held.header.processor
+    to.stack[row] = held.stack
+    to.time[row] = <int64_t>held.header.time
+    to.payload_offset[row] = at
+    to.payload_length[row] = held.header.size
+    to.is_sorted[row] = (held.header.states & IS_SORTED) != 0
+    if not done.zeroed:
+        to.activity[row] = to.related[row] = to.label_list[row] = 0
+    done.row += 1
 
 
 # uncompressed events --------------------------------------------------------------------------------------------------

@@ -19,6 +19,31 @@ if TYPE_CHECKING:
     from dotnetdiag.events import BatchTable
 
 
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class Passed:
+    """What is known of all events of a batch whose headers have some of them (``sieve``).
+
+    ``events``: how many there are; ``latest``: the latest time, ``until`` that of an event that is sorted, the earliest there is where none is.
+    ``start``: where they begin, absolute. ``runs``, ``amounts`` and ``marks`` as of ``Sifted``, in whose orders as many runs and events come
+    ``before`` these.
+    """
+
+    events: int
+    latest: int
+    until: int
+    start: int
+    runs: npt.NDArray[np.int64]
+    amounts: npt.NDArray[np.int64]
+    marks: npt.NDArray[np.int64]
+    before: tuple[int, int]
+
+    @property
+    def threads(self) -> npt.NDArray[np.uint64]:
+        """The capture threads, in the order of the file; one may follow itself."""
+        made: npt.NDArray[np.uint64] = self.runs[0].view(np.uint64)
+        return made
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EventBatch:
     """The events of one block or several that follow each other, complete in itself.
@@ -26,7 +51,7 @@ class EventBatch:
     ``buffer`` (uint8) holds their content, ``offset`` is the absolute position of ``buffer[0]``. ``segment``
     is the number of sequence points before it. ``metadata`` is valid for its events; it may grow while later blocks
     are read. Ids in ``headers`` refer to the tables given here, which a streaming reader replaces now and then.
-    ``schemas`` is what decoding keeps for the batches that share it.
+    ``schemas`` is what decoding keeps for the batches that share it. ``passed`` speaks of all events where ``headers`` has some of them.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -38,6 +63,22 @@ class EventBatch:
     stacks: StackTable
     guids: GuidTable
     labels: Sequence[LabelList]
+    passed: Passed | None = field(default=None, repr=False)
+
+    @property
+    def start(self) -> int:
+        """Where its events begin, or the payload of the first, absolute."""
+        return self.offset + int(self.headers.payload_offset[0]) if self.passed is None else self.passed.start
+
+    @property
+    def events(self) -> int:
+        """How many there are, whether ``headers`` has them or not."""
+        return len(self.headers) if self.passed is None else self.passed.events
+
+    @property
+    def latest(self) -> int:
+        """The latest time of all of them, of which there is one at least."""
+        return int(self.headers.time.max()) if self.passed is None else self.passed.latest
 
     def __len__(self) -> int:
         return len(self.headers)

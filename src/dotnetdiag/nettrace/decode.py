@@ -24,6 +24,8 @@ GROUP_BYTES, GROUP_EVENTS = 4 << 20, 1 << 17
 """Event blocks are decoded together up to about this size: few calls, and columns that fit the cache. Some are decoded ahead, and the pages of all
 are this program's meanwhile: with 8 MB a pass over a file of 170 MB took 116 MB at its peak, with 4 it takes 90, in the same time.
 """
+SIFTED_GROUP_BYTES = 8 << 20
+"""Where few of them have columns."""
 FIRST_GROUP_BYTES = 1 << 20
 """The first group, of which nothing is known."""
 
@@ -31,13 +33,17 @@ FIRST_GROUP_BYTES = 1 << 20
 class Lender(Arenas):
     """What the groups of one pass share: memory, the size of their events, and their translation."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, sifts: bool = False) -> None:
+        """``sifts``: rows are made of few events."""
         super().__init__()
+        self._sifts = sifts
         self._latest: tuple[Translation, Tables] | None = None
 
     @property
     def group_bytes(self) -> int:
         """How large groups should be: neither many bytes nor many events."""
+        if self._sifts:
+            return SIFTED_GROUP_BYTES
         return min(GROUP_BYTES, max(FIRST_GROUP_BYTES, int(GROUP_EVENTS * self.bytes_per_event)))
 
     def tables(self, runs: Sequence[EventRun]) -> Tables:

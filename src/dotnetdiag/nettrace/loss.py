@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ import numpy.typing as npt
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace.constants import GAPS_LIMIT, THREADS_LIMIT
 from dotnetdiag.nettrace.last_numbers import LastNumbers
+
+Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 _WORD = 0xFFFFFFFF
 _HALF = 0x80000000
@@ -109,22 +112,39 @@ class LossAccount:
             if first_run == len(sequence):
                 return
         ends = np.append(runs[1:], len(sequence)) - 1
-        firsts, finals, seen = (
-            (runs, ends, runs) if len(runs) <= FEW_RUNS else _join(capture_thread, sequence, runs, ends)
-        )
+        self.add_runs(segment, capture_thread[runs], (sequence[runs], sequence[ends]), (time[runs], time[ends]))
+
+    def add_runs(
+        self,
+        segment: int,
+        threads: npt.NDArray[np.uint64],
+        numbers: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+        times: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    ) -> None:
+        """Take runs of events of one segment in file order, each of one thread and without a gap: the numbers of their first and last, and the
+        times.
+        """
+        if not len(threads):
+            return
+        self._has_begun = True
+        last = self._last
+        if len(threads) <= FEW_RUNS:
+            firsts = finals = seen = np.arange(len(threads))
+        else:
+            firsts, finals, seen = _join(threads, *numbers)
         for thread, first, first_time, final, final_time in zip(
-            capture_thread[firsts].tolist(),
-            sequence[firsts].tolist(),
-            time[firsts].tolist(),
-            sequence[finals].tolist(),
-            time[finals].tolist(),
+            threads[firsts].tolist(),
+            numbers[0][firsts].tolist(),
+            times[0][firsts].tolist(),
+            numbers[1][finals].tolist(),
+            times[1][finals].tolist(),
             strict=True,
         ):
             before = last.get(thread)
             if before is None or (first - before[0]) & _WORD != 1:
                 self._jump(thread, segment, before, first, first_time)
             last[thread] = (final, final_time)
-        for thread in capture_thread[seen].tolist():
+        for thread in threads[seen].tolist():
             last[thread] = last.pop(thread)  # behind all others: it was seen last
         self._forget_oldest(last)
 
@@ -224,20 +244,15 @@ class LossAccount:
             self.gaps.append(gap)
 
 
-def _join(
-    capture_thread: npt.NDArray[np.uint64],
-    sequence: npt.NDArray[np.uint32],
-    runs: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Runs of a thread that follow each other without a gap as one: (their first rows, their last rows) in the order of the
-    first, and the last row of each thread.
+def _join(threads: npt.NDArray[np.uint64], first: npt.NDArray[Any], last: npt.NDArray[Any]) -> tuple[Rows, Rows, Rows]:
+    """Runs of a thread that follow each other without a gap as one: (the runs that begin them, those that end them) in the order of the
+    first, and the last run of each thread.
     """
-    threads = capture_thread[runs]
     order = np.argsort(threads.astype(np.uint16) if threads.max() <= 0xFFFF else threads, kind="stable")
-    threads, runs, ends = threads[order], runs[order], ends[order]
+    threads = threads[order]
     is_other = threads[1:] != threads[:-1]
-    edges = np.flatnonzero(is_other | (sequence[runs[1:]] - sequence[ends[:-1]] != 1)) + 1
-    firsts, finals = runs[np.append(0, edges)], ends[np.append(edges, len(runs)) - 1]
-    in_file_order = np.argsort(firsts)
-    return firsts[in_file_order], finals[in_file_order], np.sort(ends[np.append(is_other, True)])
+    steps = first[order[1:]].astype(np.int64) - last[order[:-1]].astype(np.int64)
+    edges = np.flatnonzero(is_other | (steps & _WORD != 1)) + 1
+    begins, ends = order[np.append(0, edges)], order[np.append(edges, len(order)) - 1]
+    in_file_order = np.argsort(begins)
+    return begins[in_file_order], ends[in_file_order], np.sort(order[np.append(is_other, True)])

@@ -23,12 +23,26 @@ class Place:
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
+class Sifted:
+    """What is known of all events of a piece whose headers have some of them. ``runs``: a column for each place where the thread may change, or
+    numbers may jump: thread, first and last number, first and last time. ``amounts``: time, order and number of those of which a number is wanted.
+    ``marks``: time and order of some that have rows. An order is 1 + the run in the high 32 bits, 0 there where the event is sorted, and its place
+    among the events.
+    """
+
+    runs: npt.NDArray[np.int64]
+    amounts: npt.NDArray[np.int64]
+    marks: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Piece:
     """Events of a group from ``place`` on, as many as fit a batch; ``remainder``: where to go on, None when that was all.
 
     ``jumps``: rows, ascending, where sequence numbers may jump. ``guids``: positions in the data of 16-byte ids; ``activity``
     and ``related`` of ``headers`` are 1 + index into them. ``blocks``: a row of ``kernel_types.BLOCK`` for each block that was
-    touched. ``frames`` and ``positions`` (NetPerf, of one block): where each event's own stack is, its size in bytes; the event.
+    touched. ``sifted``: of a piece that has rows of some events (``sieve``). ``frames`` and ``positions`` (NetPerf, of one block): where each
+    event's own stack is, its size in bytes; the event.
     """
 
     place: Place
@@ -39,6 +53,7 @@ class Piece:
     blocks: npt.NDArray[np.void]
     frames: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
     positions: npt.NDArray[np.int64] | None = None
+    sifted: Sifted | None = None
 
 
 def join(parts: Sequence[Piece], place: Place, remainder: Place | None) -> Piece:

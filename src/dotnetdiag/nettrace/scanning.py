@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import kernels
-from dotnetdiag.nettrace.batch import EventBatch
+from dotnetdiag.nettrace.batch import EventBatch, Passed
 from dotnetdiag.nettrace.block import Block, BlockRun
 from dotnetdiag.nettrace.buffers import Buffer as Buffer
 from dotnetdiag.nettrace.buffers import flat_view
@@ -23,11 +24,12 @@ from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.decode import Lender, decode
 from dotnetdiag.nettrace.findings import Findings
 from dotnetdiag.nettrace.framing import Framer
-from dotnetdiag.nettrace.group import EventRun, Gathering, Group, one_form
+from dotnetdiag.nettrace.group import EventRun, Form, Gathering, Group, one_form
 from dotnetdiag.nettrace.order import sort_order
 from dotnetdiag.nettrace.parallel import Executor, checked, in_order
 from dotnetdiag.nettrace.piece import Piece, Place
 from dotnetdiag.nettrace.resolving import Resolved, resolve
+from dotnetdiag.nettrace.sieve import Sieve, sift
 from dotnetdiag.nettrace.state import TraceState
 from dotnetdiag.nettrace.whole import Release, Whole, count_by_type
 
@@ -178,6 +180,7 @@ class Scan(Findings):
         executor: Executor | None = None,
         ended: Callable[[Scan], object] | None = None,
         activities: bool = True,
+        sieve: Sieve | None = None,
     ) -> Iterator[EventBatch]:
         """The events in pieces of a few megabytes, in file order; payload offsets are absolute in the whole buffer.
 
@@ -187,15 +190,23 @@ class Scan(Findings):
         it has come to its end.
 
         Without ``activities`` all ids of activities are 0 in columns, also those that stand in label lists: who needs none is spared a table of them,
-        40 bytes for each, of which a recording of requests has some for each.
+        40 bytes for each, of which a recording of requests has some for each. With a ``sieve`` (where :attr:`sifts`, and without activities) batches
+        have rows of the events that it keeps, perhaps none, and tell of the others what ``EventBatch.passed`` says.
         """
+        if sieve is not None and (activities or not self.sifts):
+            raise UsageError("a sieve is for compressed events of nettrace 4 and 5, without activities")
         index = self._index(stacks=True, activities=activities)
-        return self._pass(index, checked(executor), ended)
+        return self._pass(index, checked(executor), ended, sieve)
+
+    @property
+    def sifts(self) -> bool:
+        """Whether a pass can leave events without rows: those of files of nettrace 4 and 5 in their usual form, with compiled kernels."""
+        return kernels.KERNELS is not None and one_form(self._indexed().runs) is Form.COMPRESSED
 
     def _pass(
-        self, index: _Index, executor: Executor | None, ended: Callable[[Scan], object] | None
+        self, index: _Index, executor: Executor | None, ended: Callable[[Scan], object] | None, sieve: Sieve | None
     ) -> Iterator[EventBatch]:
-        yield from self._batches(index, executor, None)
+        yield from self._batches(index, executor, None, sieve)
         if ended is not None:
             ended(self._seen(index))
 
@@ -205,18 +216,23 @@ class Scan(Findings):
         made._latest = index
         return made
 
-    def _batches(self, index: _Index, executor: Executor | None, whole: Whole | None) -> Iterator[EventBatch]:
+    def _batches(
+        self, index: _Index, executor: Executor | None, whole: Whole | None, sieve: Sieve | None = None
+    ) -> Iterator[EventBatch]:
         view, buffer = self._view, np.frombuffer(self._view, np.uint8)
         state = index.state
         postponed, state.postponed = state.postponed or [], None
-        lender, schemas = Lender(), dict[int, Any]()
+        lender, schemas = Lender(sifts=sieve is not None), dict[int, Any]()
 
-        def decode_step(step: _Step) -> Piece:
-            return decode(step.group, view, 0, lender, Place())
+        def decode_step(step: _Step, place: Place | None = None) -> Piece:
+            place = Place() if place is None else place
+            if sieve is None:
+                return decode(step.group, view, 0, lender, place)
+            return sift(step.group, view, 0, lender, place, sieve)
 
         for step, piece in in_order(_steps(postponed, index.runs, lender, whole), decode_step, executor):
             while True:
-                for headers, segment in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
+                for headers, segment, passed in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
                     yield EventBatch(
                         buffer=buffer,
                         offset=0,
@@ -227,13 +243,14 @@ class Scan(Findings):
                         stacks=state.stacks,
                         guids=state.guids,
                         labels=state.labels.lists,
+                        passed=passed,
                     )
-                    del headers
+                    del headers, passed
                 remainder = piece.remainder
                 del piece
                 if remainder is None:
                     break
-                piece = decode(step.group, view, 0, lender, remainder)
+                piece = decode_step(step, remainder)
 
     def decode(self, *, executor: Executor | None = None, ended: Callable[[Scan], object] | None = None) -> Contents:
         """All header columns; with an executor by its threads, with the same result. ``ended`` as for :meth:`iter_batches`."""
@@ -330,21 +347,28 @@ def _steps(
     yield step(gathering.take())
 
 
-def _accounted(state: TraceState, step: _Step, resolved: Resolved) -> Iterator[tuple[HeaderColumns, int]]:
-    """(columns, segment) of the events between which nothing is to be done, their losses counted."""
-    first = 0
+def _accounted(
+    state: TraceState, step: _Step, resolved: Resolved
+) -> Iterator[tuple[HeaderColumns, int, Passed | None]]:
+    """(columns, segment, what was passed) of the events between which nothing is to be done, their losses counted."""
+    firsts, events, passed = resolved.firsts, resolved.events, None
+    run = 0
     while True:
         is_due = bool(step.postponed) and step.postponed[0][0] <= resolved.complete
-        last = resolved.firsts[step.postponed[0][0]] if is_due else len(resolved.headers)
-        if last > first:
-            headers, jumps = resolved.headers, resolved.jumps
+        end = step.postponed[0][0] if is_due else len(firsts) - 1
+        if events[end] > events[run]:
+            first, last, headers = firsts[run], firsts[end], resolved.headers
             if last - first < len(headers):
                 headers = headers[first:last]
-                jumps = jumps[np.searchsorted(jumps, first) : np.searchsorted(jumps, last)] - first
-            segment = step.group.runs[bisect_right(resolved.firsts, first) - 1].segment
-            state.account(headers, jumps, segment)
-            yield headers, segment
-            first = last
+            segment = step.group.runs[bisect_right(events, events[run]) - 1].segment
+            if resolved.passed is None:
+                low, high = np.searchsorted(resolved.jumps, (first, last))
+                state.account(headers, resolved.jumps[low:high] - first, segment)
+            else:
+                passed = resolved.passed.part(run, end)
+                state.account_passed(passed, segment)
+            yield headers, segment, passed
+        run = end
         if not is_due:
             return
         step.postponed.popleft()[1]()

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError
+from dotnetdiag.nettrace.batch import Passed
 from dotnetdiag.nettrace.block import Block, BlockRun
 from dotnetdiag.nettrace.budget import BEYOND, Budget
 from dotnetdiag.nettrace.columns import HeaderColumns
@@ -342,6 +343,12 @@ class TraceState:
         if self.lost.known and len(headers):
             self.lost.add_block(segment, headers.capture_thread, headers.sequence, headers.time, jumps)
             self._latest_time = int(headers.time[-1])
+
+    def account_passed(self, passed: Passed, segment: int) -> None:
+        """The same where few of them have rows."""
+        _, first, last, begin, end = passed.runs
+        self.lost.add_runs(segment, passed.threads, (first, last), (begin, end))
+        self._latest_time = int(end[-1])
 
     @property
     def pointer_size(self) -> int:

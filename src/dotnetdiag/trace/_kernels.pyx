@@ -12,13 +12,11 @@ free slot. A file chooses its addresses and which frames call each other, so ran
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from dotnetdiag.wire.prefetch cimport prefetch
 
 cdef enum:
     KEYS = 3
     ROOT = 0
     RANK_SHIFT = 40
-    AHEAD = 16  # rows whose payload is asked for before it is looked at
 
 BROKEN_TREE = "no root, a node that stands before its parent, or a frame that is not there"
 
@@ -86,69 +84,28 @@ cdef int check_lengths(int64_t one, int64_t other) except -1:
 # what is added up between marks ----------------------------------------------------------------------------------------
 
 
-cdef inline int64_t number_at(const uint8_t* data, int64_t size) noexcept nogil:
-    """A number of 4 or 8 bytes: a copy of so few becomes one load."""
-    cdef uint64_t wide
-    cdef uint32_t narrow
-    if size == 8:
-        memcpy(&wide, data, 8)
-        return <int64_t>wide
-    memcpy(&narrow, data, 4)
-    return narrow
-
-
-def take_amounts(
-    const uint32_t[::1] ids not None, const int64_t[::1] times not None, const int64_t[::1] offsets not None,
-    const uint32_t[::1] lengths not None, const uint8_t[::1] is_sorted not None, const int64_t[::1] begins not None,
-    const int64_t[::1] ranks not None, int64_t first, const uint8_t[::1] data not None, const uint8_t[::1] kinds not None,
-    const int64_t[:, ::1] places not None, int64_t[:, ::1] amounts not None, int64_t[:, ::1] marks not None,
+def rank(
+    const int64_t[:, :] items not None, const int64_t[::1] ranks not None, int64_t run, int64_t event, int64_t first,
+    int64_t[:, ::1] out not None, int64_t at,
 ):
-    """Times, orders and amounts of events of kind 1 into ``amounts``, times and orders of those of kind 2 into ``marks``: how many of each.
-
-    The order of a row is that of its rank, which is that of the last of ``begins`` until then, or lower where it is sorted, and then that of the
-    file, which ``first`` rows are before. ``places`` are those of a number of 8 bytes in the payload, and of 4 where that one is not there or has
-    more than 63 bits; -1 for none.
+    """Items in columns, whose second number is an order, into those of ``out`` from ``at`` on. The order is 1 + a run in the high 32 bits, or 0 there,
+    and a place among events; ``run`` and ``event`` of them are before these. It becomes the rank of the run, or 0, and the place, ``first`` of which are
+    before all.
     """
-    cdef int64_t rows = ids.shape[0], top = kinds.shape[0], size = data.shape[0], n, count = 0, marked = 0, start, length, place
-    cdef int64_t amount, order, run = -1, runs = begins.shape[0], rank = 0
-    cdef uint8_t kind
-    check_lengths(runs, ranks.shape[0])
-    for one in (times.shape[0], is_sorted.shape[0], offsets.shape[0], lengths.shape[0], amounts.shape[1], marks.shape[1]):
-        check_lengths(rows, one)
-    check_lengths(top, places.shape[1])
-    if amounts.shape[0] != 3 or marks.shape[0] != 2 or places.shape[0] != 2:
-        raise ValueError("no room for times, orders and amounts")
+    cdef int64_t count = items.shape[1], rows = items.shape[0], known = ranks.shape[0], n, row, which
+    if not 2 <= rows == out.shape[0] or at < 0 or count > out.shape[1] - at:
+        raise ValueError(f"no room for {rows} times {count}")
+    for n in range(count):
+        which = items[1, n] >> 32
+        if which != 0 and not 0 < which - run <= known:
+            raise ValueError(f"a run beyond {known}")
     with nogil:
-        for n in range(rows):
-            if ids[n] >= top:
-                continue
-            kind = kinds[ids[n]]
-            if kind == 0:
-                continue
-            while run + 1 < runs and begins[run + 1] <= n:
-                run += 1
-                rank = ranks[run]
-            order = (0 if is_sorted[n] else rank << RANK_SHIFT) + first + n
-            if kind == 2:
-                marks[0, marked] = times[n]
-                marks[1, marked] = order
-                marked += 1
-                continue
-            start, length, amount = offsets[n], lengths[n], -1
-            if n + AHEAD < rows and 0 <= offsets[n + AHEAD] < size:
-                prefetch(&data[offsets[n + AHEAD]])
-            if 0 <= start <= size and length <= size - start:
-                place = places[0, ids[n]]
-                if 0 <= place <= length - 8:
-                    amount = number_at(&data[start + place], 8)
-                place = places[1, ids[n]]
-                if amount < 0 and 0 <= place <= length - 4:
-                    amount = number_at(&data[start + place], 4)
-            amounts[0, count] = times[n]
-            amounts[1, count] = order
-            amounts[2, count] = max(amount, 0)
-            count += 1
-    return count, marked
+        for row in range(rows):
+            for n in range(count):
+                out[row, at + n] = items[row, n]
+        for n in range(count):
+            which = items[1, n] >> 32
+            out[1, at + n] = ((ranks[which - run - 1] << RANK_SHIFT) if which else 0) + first + <int64_t><uint32_t>items[1, n] - event
 
 
 cdef inline bint is_before(const int64_t[:, ::1] marks, int64_t place, int64_t time, int64_t order) noexcept nogil:
@@ -156,21 +113,19 @@ cdef inline bint is_before(const int64_t[:, ::1] marks, int64_t place, int64_t t
 
 
 def add_between(
-    const int64_t[:, ::1] amounts not None, const int64_t[:, ::1] marks not None, int64_t until, int64_t[::1] sums not None,
-    int64_t[:, ::1] left not None,
+    int64_t[:, ::1] amounts not None, int64_t rows, const int64_t[:, ::1] marks not None, int64_t until, int64_t[::1] sums not None
 ):
-    """Add each amount of a time before ``until`` to that of the marks before it, which ascend. The others are ``left``: how many."""
-    cdef int64_t rows = amounts.shape[1], count = marks.shape[1], n, kept = 0, place = 0, low, high, middle, time, order
-    check_lengths(rows, left.shape[1])
+    """Add each of so many amounts of a time before ``until`` to that of the marks before it, which ascend. The others become the first: how many."""
+    cdef int64_t count = marks.shape[1], n, kept = 0, place = 0, low, high, middle, time, order
     check_lengths(count + 1, sums.shape[0])
-    if amounts.shape[0] != 3 or left.shape[0] != 3 or marks.shape[0] != 2:
+    if amounts.shape[0] != 3 or marks.shape[0] != 2 or not 0 <= rows <= amounts.shape[1]:
         raise ValueError("no room for times, orders and amounts")
     with nogil:
         for n in range(rows):
             time, order = amounts[0, n], amounts[1, n]
             if time >= until:
                 for low in range(3):
-                    left[low, kept] = amounts[low, n]
+                    amounts[low, kept] = amounts[low, n]
                 kept += 1
                 continue
             # mostly it is between the same as the one before

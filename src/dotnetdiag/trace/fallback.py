@@ -241,43 +241,23 @@ class _Open:
         self.catch: int | None = None
 
 
-def take_amounts(
-    ids: Array,
-    times: Array,
-    offsets: Array,
-    lengths: Array,
-    is_sorted: Array,
-    begins: Array,
-    ranks: Array,
-    first: int,
-    data: Array,
-    kinds: Array,
-    places: Array,
-) -> tuple[Array, Array]:
-    """See ``kernels.take_amounts``."""
-    orders = np.arange(first, first + len(ids))
-    orders += np.where(is_sorted, 0, np.repeat(ranks, np.diff(np.append(begins, len(ids)))) << 40)
-    kind = np.where(ids < len(kinds), kinds[np.minimum(ids, len(kinds) - 1)], 0) if len(kinds) else np.zeros(len(ids))
-    own = np.flatnonzero(kind == 1)
-    start, length, number = offsets[own], lengths[own].astype(np.int64), ids[own]
-    length[(start < 0) | (start > len(data)) | (length > len(data) - start)] = -1
-    amount = np.full(len(own), -1, np.int64)
-    for size, at in zip((8, 4), places, strict=True):
-        place = at[number]
-        some = np.flatnonzero((amount < 0) & (place >= 0) & (place <= length - size))
-        wide = np.zeros((len(some), 8), np.uint8)
-        wide[:, :size] = data[(start + place)[some][:, None] + np.arange(size)]
-        amount[some] = wide.view("<i8")[:, 0]
-    marks = np.flatnonzero(kind == 2)
-    return np.stack([times[own], orders[own], np.maximum(amount, 0)]), np.stack([times[marks], orders[marks]])
+def rank(items: Array, ranks: Array, run: int, event: int, first: int, out: Array, at: int) -> None:
+    """See ``kernels.rank``."""
+    runs, places = items[1] >> 32, items[1] & 0xFFFFFFFF
+    ranked = np.append(0, ranks)[np.where(runs > 0, runs - run, 0)]
+    here = slice(at, at + items.shape[1])
+    out[:, here] = items
+    out[1, here] = (ranked << 40) + first + places - event
 
 
-def add_between(amounts: Array, marks: Array, until: int, sums: Array) -> Array:
+def add_between(amounts: Array, count: int, marks: Array, until: int, sums: Array) -> int:
     """See ``kernels.add_between``."""
-    early = np.flatnonzero(amounts[0] < until)
-    count = len(marks[0])
-    order = np.lexsort([np.concatenate([marks[row], amounts[row, early]]) for row in (1, 0)])
+    some = amounts[:, :count]
+    early, marked = np.flatnonzero(some[0] < until), len(marks[0])
+    order = np.lexsort([np.concatenate([marks[row], some[row, early]]) for row in (1, 0)])
     before = np.empty(len(order), np.int64)
-    before[order] = np.cumsum(order < count)
-    np.add.at(sums, before[count:], amounts[2, early])
-    return amounts[:, amounts[0] >= until]
+    before[order] = np.cumsum(order < marked)
+    np.add.at(sums, before[marked:], some[2, early])
+    left = some[:, some[0] >= until]
+    amounts[:, : left.shape[1]] = left
+    return int(left.shape[1])

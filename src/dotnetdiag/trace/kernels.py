@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace import fallback
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -181,32 +180,17 @@ def open_exceptions(kind: Array, method: Array) -> Array:
     return opened[: int(np.flatnonzero(opened[:, 0] == count)[0]), :4]
 
 
-def take_amounts(
-    headers: HeaderColumns, runs: tuple[Array, Array], first: int, data: Array, kinds: Array, places: Array
-) -> tuple[Array, Array]:
-    """Of events whose id is of kind 1 (u8, by id) times, orders and amounts, three rows of i64; times and orders of those of kind 2.
-
-    The order of a row is by its rank, which ``runs`` say: where each begins, and its rank, from 1 on; that of rows that are sorted is 0. And then
-    by the file, of which ``first`` rows are before these. ``places`` (two rows of i64, by id) are those of a number of 8 bytes in the payload, and of
-    4 where that one is not there or has more than 63 bits; -1 for none. What a payload has neither of is 0.
+def rank(items: Array, ranks: Array, before: tuple[int, int], first: int, out: Array, at: int) -> None:
+    """Items in columns (``Passed.amounts`` or ``marks``) into those of ``out`` from ``at`` on, with an order among all: that of the ``ranks`` of
+    their runs, from 1 on, or 0 where they are sorted, and then that of the file. ``before``: how many runs and events come before these in the orders
+    that they have; ``first``: how many events before all of them.
     """
-    columns = headers.metadata_id, headers.time, headers.payload_offset, headers.payload_length, headers.is_sorted
-    ids, times, offsets, lengths, is_sorted = map(np.ascontiguousarray, columns)
-    if KERNELS is None:
-        return fallback.take_amounts(ids, times, offsets, lengths, is_sorted, *runs, first, data, kinds, places)
-    amounts, marks = np.empty((3, len(ids)), np.int64), np.empty((2, len(ids)), np.int64)
-    flags = is_sorted.view(np.uint8)
-    count, marked = KERNELS.take_amounts(
-        ids, times, offsets, lengths, flags, *runs, first, data, kinds, places, amounts, marks
-    )
-    return amounts[:, :count].copy(), marks[:, :marked].copy()
+    (KERNELS or fallback).rank(items, ranks, *before, first, out, at)
 
 
-def add_between(amounts: Array, marks: Array, until: int, sums: Array) -> Array:
-    """Add amounts, as :func:`take_amounts` gives them, of times before ``until`` to the ``sums`` of the marks before them; the others are given
-    back. Marks ascend by time and order; there is a sum more than marks.
+def add_between(amounts: Array, count: int, marks: Array, until: int, sums: Array) -> int:
+    """Add the first so many amounts, as :func:`rank` gives them, of times before ``until`` to the ``sums`` of the marks before them; the others
+    become the first: how many. Marks ascend by time and order; there is a sum more than marks.
     """
-    if KERNELS is None:
-        return fallback.add_between(amounts, marks, until, sums)
-    left = np.empty_like(amounts)
-    return left[:, : KERNELS.add_between(amounts, marks, until, sums, left)].copy()
+    left: int = (KERNELS or fallback).add_between(amounts, count, marks, until, sums)
+    return left

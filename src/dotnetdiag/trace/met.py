@@ -35,7 +35,7 @@ def windows_as_met(
     Finding the types first was a quarter of the time of a report, and finding the symbols afterwards another.
     """
     raw = trace.raw
-    if raw.format.startswith("nettrace 6"):  # which may tell of several processes
+    if activities or not raw.source.tallies:
         tally = None
     types = _TypesMet(trace, wants, tally, light)
     raw.note_symbols()

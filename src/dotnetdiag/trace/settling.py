@@ -20,10 +20,12 @@ class Ranks:
     def __init__(self) -> None:
         self._ranks: dict[int, int] = {}
 
-    def see(self, threads: npt.NDArray[np.uint64]) -> tuple[Rows, Rows]:
-        """Take note of threads in the order of the file: the rows where one begins, or goes on, and its rank."""
-        begins = _changes(threads)
-        return begins, self._of(threads[begins])
+    def see(self, batch: EventBatch) -> Rows:
+        """Take note of the threads of a batch, in the order of the file: the rank of each run of them."""
+        if batch.passed is not None:
+            return self._of(batch.passed.threads)
+        threads = batch.headers.capture_thread
+        return self._of(threads[_changes(threads)])
 
     def of(self, threads: npt.NDArray[np.uint64]) -> Rows:
         """Of rows that come from one buffer for a while, and then from another."""
@@ -47,18 +49,19 @@ class Settling:
         self._segment = 0
         self.until = NEVER
         """Nothing that is older than this follows in the segment."""
-        self.runs: tuple[Rows, Rows] = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        """Of the last batch: where each thread begins, and its rank."""
+        self.runs: Rows = np.zeros(0, np.int64)
+        """The ranks of the threads of the last batch."""
 
     def see(self, batch: EventBatch) -> bool:
         """Whether a sequence point stands before the batch: all that is held goes out."""
         is_next = batch.segment != self._segment
         if is_next:
             self._segment, self.until = batch.segment, NEVER
-        headers = batch.headers
-        self.runs = self._ranks.see(headers.capture_thread)
-        if headers.is_sorted.any():
-            self.until = max(self.until, int(headers.time[headers.is_sorted].max()))
+        self.runs = self._ranks.see(batch)
+        if batch.passed is not None:
+            self.until = max(self.until, batch.passed.until)
+        elif batch.headers.is_sorted.any():
+            self.until = max(self.until, int(batch.headers.time[batch.headers.is_sorted].max()))
         return is_next
 
     def order(self, headers: HeaderColumns) -> Rows:

@@ -33,6 +33,7 @@ from dotnetdiag.nettrace import (
 )
 from dotnetdiag.nettrace.buffers import Buffer
 from dotnetdiag.nettrace.parallel import Executor
+from dotnetdiag.nettrace.sieve import AMOUNT, KEEP, MARK, MOST_ID, Sieve
 from dotnetdiag.nettrace.type_count import KEPT_BYTES, SHARED_BYTES, TypeCounts, count_types
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.payloads import FirstPayloads, Payloads
@@ -197,25 +198,25 @@ class Source:
             self._counts = {number: (row.count, row.bytes) for number, row in self._totals.by_type.items()}
         return self._totals
 
-    def batches(self, *, activities: bool = True) -> Iterator[EventBatch]:
-        """All events in file order. ``activities`` as for ``Scan.iter_batches``."""
+    def batches(self, *, activities: bool = True, sieve: Sieve | None = None) -> Iterator[EventBatch]:
+        """All events in file order. ``activities`` and ``sieve`` as for ``Scan.iter_batches``."""
         self._passes += 1
         left = rows = events = 0
         last = NEVER
         noting, noted, ranks = self._to_note, list[EventBatch](), Ranks()
         self._to_note = None
         ended = self._end_pass if activities else self._end_pass_without_activities
-        for batch in self.scan.iter_batches(executor=self._executor, ended=ended, activities=activities):
-            last = max(last, int(batch.headers.time.max()))
-            events += len(batch)
+        for batch in self.scan.iter_batches(executor=self._executor, ended=ended, activities=activities, sieve=sieve):
+            last = max(last, batch.latest)
+            events += batch.events
             typed = self._carried.typed_batch(batch)
             if noting is not None:
-                ranks.see(typed.headers.capture_thread)
+                ranks.see(batch)
                 rows += _note(typed, noting, noted)
                 if rows > NOTED_ROWS:
                     noting, noted = None, []
             yield typed
-            here = int(batch.headers.payload_offset[0])
+            here = batch.start
             if here - left >= RELEASE_BYTES:
                 self._let_go(left, here)
                 left = here
@@ -327,30 +328,27 @@ class Source:
         self, wanted: Wants, *, size: int, activities: bool = True, tally: Tally | None = None
     ) -> Iterator[HeaderColumns]:
         """As :meth:`windows`, for who makes one pass and needs few of the columns, each made when it is first asked for: of a window until the next,
-        and of the next nothing is made before that. Without ``activities`` their ids may be 0. A ``tally`` adds up what it knows on the way.
+        and of the next nothing is made before that. Without ``activities`` their ids may be 0. A ``tally`` adds up what it knows on the way, where it
+        :attr:`tallies`.
 
         The first pass over a small file keeps nothing for those to come (60 of the 230 MB of reports), and windows go on over sequence points, of
         which there may be one for each 40,000 events: a report on a million spent a third of its time on what each window costs.
         """
-        if self._kept is not None or (self._passes > 0 and self._keeps):
-            if tally is not None:
-                tally.add(self._all_kept(), self.buffer, None)  # in the order of windows
-                tally.settle(None)
+        if self._is_kept:
             yield from self._selected(wanted, None, size)
             return
+        sieve = None if activities or wanted is None or not self.scan.sifts else self._sieve(wanted, tally)
+        assert tally is None or sieve is not None
         held: list[HeaderColumns] = []
         rows = left = place = begun = 0
 
         def placed() -> Iterator[EventBatch]:
             nonlocal place
-            for batch in self.batches(activities=activities):
-                place = int(batch.headers.payload_offset[0])
+            for batch in self.batches(activities=activities, sieve=sieve):
+                place = batch.start
                 yield batch
 
-        tallied = None if tally is None else (tally, self.buffer)
-        for window in _in_time_order(
-            placed(), wanted, None, self.in_file_order, size=size, later=True, tallied=tallied
-        ):
+        for window in _in_time_order(placed(), wanted, None, self.in_file_order, size=size, later=True, tally=tally):
             if held and (rows + len(window) > size or place - begun > SPAN_BYTES):
                 made, held, rows, begun = HeaderColumns.joined(held), [], 0, place
                 yield made
@@ -366,6 +364,32 @@ class Source:
             yield made
             del made
         self._let_go(left, len(self.buffer))
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether the next windows are made of columns that are kept."""
+        return self._kept is not None or (self._passes > 0 and self._keeps)
+
+    @property
+    def tallies(self) -> bool:
+        """Whether :meth:`windows_once` can add up a tally, without activities and of selected types."""
+        return not self._is_kept and self.scan.sifts
+
+    def _sieve(self, wanted: Wants, tally: Tally | None) -> Sieve:
+        """What lets pass the types that are wanted by now, those that are to be noted, and those whose events carry others."""
+        known = wanted() if callable(wanted) else wanted
+        noted = np.zeros(0, np.uint32) if self._to_note is None else self._to_note
+        carriers = np.fromiter(self._carried.carriers(self.scan.metadata), np.uint32)
+        kept = np.concatenate([np.zeros(1, np.uint32), *([] if known is None else [known]), noted, carriers])
+        kept = kept[kept < MOST_ID]
+        ids = np.fromiter((number for number in self.scan.metadata if number < MOST_ID), np.uint32)
+        actions = np.zeros(1 + max(int(kept.max()), int(ids.max(initial=0))), np.uint8)
+        places = np.full((2, len(actions)), -1, np.int64)
+        if tally is not None:
+            tally.put(actions, places)
+            assert not (actions[kept] == AMOUNT).any(), "who wants rows of what is tallied"
+        actions[kept[actions[kept] != MARK]] = KEEP
+        return Sieve(actions, places)
 
     def _selected(self, wanted: Wants, ticks: tuple[int, int] | None, size: int) -> Iterator[HeaderColumns]:
         """Of the columns that are kept."""
@@ -502,7 +526,7 @@ def _note(batch: EventBatch, wanted: Wanted, found: list[EventBatch]) -> int:
     """Keep what is wanted of a batch; how many rows that is."""
     rows = rows_of(wanted, batch.headers.metadata_id)
     if len(rows):
-        found.append(replace(batch, headers=batch.headers[rows]))
+        found.append(replace(batch, headers=batch.headers[rows], passed=None))
     return len(rows)
 
 
@@ -515,10 +539,10 @@ def _in_time_order(
     size: int = WINDOW_ROWS,
     ranks: Ranks | None = None,
     later: bool = False,
-    tallied: tuple[Tally, npt.NDArray[np.uint8]] | None = None,
+    tally: Tally | None = None,
 ) -> Iterator[HeaderColumns]:
     """The rule of ``nettrace.order``, applied while batches come. Of more rows than ``limit`` the last may be missing. ``later``: columns are
-    made when they are first asked for. ``tallied``: what adds up amounts on the way, and the bytes that these are in.
+    made when they are first asked for. ``tally``: what adds up amounts of batches that were sifted.
     """
     settling = Settling(ranks)
     held: list[HeaderColumns] = []
@@ -549,13 +573,13 @@ def _in_time_order(
         if not in_file_order and settling.see(batch):
             if held:
                 yield from release(None)
-            if tallied is not None:
-                tallied[0].settle(None)
+            if tally is not None:
+                tally.settle(None)
             enough = size
         asked = wanted() if callable(wanted) else wanted
-        if tallied is not None:
-            tallied[0].add(headers, tallied[1], None if in_file_order else settling.runs)
-            tallied[0].settle(int(headers.time[-1]) if in_file_order else settling.until)
+        if tally is not None and batch.passed is not None:
+            tally.add(batch.passed, settling.runs)
+            tally.settle(settling.until)
         some = None if asked is None else rows_of(asked, headers.metadata_id)
         if ticks is not None:
             some = np.arange(len(headers)) if some is None else some
@@ -564,7 +588,7 @@ def _in_time_order(
             if not len(some):
                 continue
             # of few rows a copy, for columns that are made later hold what they are made of
-            headers = headers.later(some) if later and 2 * len(some) > len(headers) else headers[some]
+            headers = headers.later(some) if later and 2 * len(some) > batch.events else headers[some]
         if in_file_order:
             yield from _pieces(headers, size)
             continue
@@ -573,7 +597,7 @@ def _in_time_order(
         if count >= enough:
             yield from release(settling.until)
             enough = max(size, 2 * count)
-    if tallied is not None:
-        tallied[0].settle(None)
+    if tally is not None:
+        tally.settle(None)
     if held:
         yield from release(None)

@@ -2,7 +2,7 @@
 
 Of the recording of a program that allocates nine events in ten are allocation ticks, of which the report on collections needs how many bytes they
 tell of from one collection to the next. As rows of windows (their columns made, brought into the order of time and decoded) they were two fifths of
-its time over five million events; so they take a tenth.
+its time over five million events; read while their headers are passed over (``nettrace.sieve``) they are a tenth.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.layout import Kind, fixed_size
-from dotnetdiag.nettrace import HeaderColumns
+from dotnetdiag.nettrace.batch import Passed
+from dotnetdiag.nettrace.sieve import AMOUNT, MARK, MOST_ID
 from dotnetdiag.trace import kernels
 from dotnetdiag.trace.settling import NEVER
 
@@ -22,12 +23,9 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 HELD = 1 << 17
 """Amounts, of 24 bytes, that wait for what may be older before all that are settled by then are added up."""
-_MOST_ID = 1 << 20
 _EVER = int(np.iinfo(np.int64).max)
-_AMOUNT, _MARK = 1, 2
 _RANKS = 1 << 22
 """Capture threads that are told apart; those behind them are alike."""
-_ONE_RUN = np.zeros(1, np.int64), np.full(1, -1, np.int64)
 _WIDE, _NARROW = (Kind.U8, Kind.I8), (Kind.U4,)
 
 
@@ -42,9 +40,9 @@ class Tally:
         self, amounts: Callable[[EventSchema], bool], fields: Sequence[str], marks: Callable[[EventSchema], bool]
     ) -> None:
         self.wants, self._fields, self._is_mark = amounts, fields, marks
-        self._kinds = np.zeros(0, np.uint8)
-        self._places = np.zeros((2, 0), np.int64)
-        self._held: list[Array] = []
+        self._places: dict[int, tuple[int, int]] = {}
+        self._marked: list[int] = []
+        self._held = np.zeros((3, 0), np.int64)
         self._marks: list[Array] = []
         self._rows, self._count, self._enough = 0, 0, HELD
         self._sums = [0]
@@ -58,22 +56,22 @@ class Tally:
         """Learn the types that there are by now, by id. Those that are ``light``, for nobody needs rows of them, and whose amounts can be added up
         in passing are given back.
         """
-        found: dict[int, tuple[int, int]] = {}
-        marks = []
+        self._places, self._marked = {}, []
         for number, schema in schemas.items():
-            if number >= _MOST_ID:
+            if number >= MOST_ID:
                 continue
             if self._is_mark(schema):
-                marks.append(number)
+                self._marked.append(number)
             elif self.wants(schema) and light(schema) and (places := self._places_of(schema)) is not None:
-                found[number] = places
-        self._kinds = np.zeros(max((*found, *marks), default=-1) + 1, np.uint8)
-        self._kinds[marks] = _MARK
-        self._places = np.full((2, len(self._kinds)), -1, np.int64)
-        for number, places in found.items():
-            self._kinds[number] = _AMOUNT
-            self._places[:, number] = places
-        return frozenset(found)
+                self._places[number] = places
+        return frozenset(self._places)
+
+    def put(self, actions: Array, places: Array) -> None:
+        """Say what becomes of the events, as of a ``Sieve``."""
+        actions[self._marked] = MARK
+        for number, both in self._places.items():
+            actions[number] = AMOUNT
+            places[:, number] = both
 
     def _places_of(self, schema: EventSchema) -> tuple[int, int] | None:
         """Where in the payload the number stands, of 8 bytes and of 4; None where it may be anywhere, or is no such number."""
@@ -95,18 +93,22 @@ class Tally:
             at += size
         return None if left or max(place.values()) < 0 else (place[_WIDE], place[_NARROW])
 
-    def add(self, headers: HeaderColumns, data: Array, runs: tuple[Array, Array] | None) -> None:
-        """Take what a batch has; ``runs``: where each thread begins and its rank, where rows are not in the order of time."""
-        runs = _ONE_RUN if runs is None else runs
-        first, self._rows = self._rows, self._rows + len(headers)
-        amounts, marks = kernels.take_amounts(
-            headers, (runs[0], np.minimum(runs[1] + 1, _RANKS)), first, data, self._kinds, self._places
-        )
-        if marks.shape[1]:
+    def add(self, passed: Passed, ranks: Array) -> None:
+        """Take what a batch has, of whose runs of threads the ``ranks`` are given."""
+        before, self._rows = self._rows, self._rows + passed.events
+        if not passed.amounts.shape[1] and not passed.marks.shape[1]:
+            return
+        of_runs = np.minimum(ranks + 1, _RANKS)
+        if passed.marks.shape[1]:
+            marks = np.empty((2, passed.marks.shape[1]), np.int64)
+            kernels.rank(passed.marks, of_runs, passed.before, before, marks, 0)
             self._marks.append(marks)
-        if amounts.shape[1]:
-            self._held.append(amounts)
-            self._count += amounts.shape[1]
+        end = self._count + passed.amounts.shape[1]
+        if end > self._held.shape[1]:
+            held, self._held = self._held, np.empty((3, max(end, HELD + HELD // 2, 2 * self._held.shape[1])), np.int64)
+            self._held[:, : self._count] = held[:, : self._count]
+        kernels.rank(passed.amounts, of_runs, passed.before, before, self._held, self._count)
+        self._count = end
 
     def settle(self, until: int | None) -> None:
         """Add up what is older than a time, when there is much of it, for nothing older follows. None: all."""
@@ -119,9 +121,7 @@ class Tally:
         early = np.ascontiguousarray(marks[:, np.lexsort((marks[1], marks[0]))][:, : int((marks[0] < until).sum())])
         self._marks = [marks[:, marks[0] >= until]]
         sums = np.zeros(early.shape[1] + 1, np.int64)
-        held = [kernels.add_between(one, early, until, sums) for one in self._held]
-        self._held = [one for one in held if one.shape[1]]
-        self._count = sum(one.shape[1] for one in self._held)
+        self._count = kernels.add_between(self._held, self._count, early, until, sums)
         self._enough = max(HELD, 2 * self._count)
         first, *others = sums.tolist()
         self._sums[-1] += first
