@@ -94,6 +94,8 @@ class Scan(Findings):
         self._view = flat_view(buffer)
         self._release = release
         self._latest: _Index | None = None
+        self._unused: list[_Index] = []
+        """One that was made to know what there is, for the first pass."""
         self._framer = framer = Framer()
         self._parts: list[Block | BlockRun] = []
         passed = _Passed(release)
@@ -113,14 +115,24 @@ class Scan(Findings):
         return self._indexed().state
 
     def _indexed(self) -> _Index:
-        latest = self._latest
-        return self._index(stacks=False) if latest is None else latest
+        if self._latest is None:
+            self._unused.append(self._index())
+        assert self._latest is not None
+        return self._latest
 
-    def _index(self, *, stacks: bool, activities: bool = True) -> _Index:
-        """Read all blocks but the events; the stacks only when events are to be decoded."""
+    def _begin(self, *, activities: bool = True) -> _Index:
+        """What a pass begins with, which it changes."""
+        try:
+            index = self._latest = self._unused.pop()
+        except IndexError:
+            index = self._index()
+        index.state.has_activities = activities
+        return index
+
+    def _index(self) -> _Index:
+        """Read all blocks but the events."""
         framer, state, runs = self._framer, TraceState(keep=True), list[EventRun]()
         state.postponed = []
-        state.has_activities = activities
         if framer.container is not None:
             state.opened(framer.format, framer.container.kind, framer.container.major)
         passed = _Passed(self._release)
@@ -130,7 +142,7 @@ class Scan(Findings):
                 for run in state.event_runs(part, self._view, 0):
                     state.postponed.append(_run_of_events)
                     runs.append(run)
-            elif stacks or part.kind is not BlockKind.STACK:
+            else:
                 state.take(part, self._view, 0)
         if framer.error is not None:
             state.remarks.stopped(framer.error)
@@ -195,7 +207,7 @@ class Scan(Findings):
         """
         if sieve is not None and (activities or not self.sifts):
             raise UsageError("a sieve is for compressed events of nettrace 4 and 5, without activities")
-        index = self._index(stacks=True, activities=activities)
+        index = self._begin(activities=activities)
         return self._pass(index, checked(executor), ended, sieve)
 
     @property
@@ -213,7 +225,7 @@ class Scan(Findings):
     def _seen(self, index: _Index) -> Scan:
         """The scan as it is after the pass that began with ``index``, whatever others begin."""
         made = copy(self)
-        made._latest = index
+        made._latest, made._unused = index, []
         return made
 
     def _batches(
@@ -255,7 +267,7 @@ class Scan(Findings):
     def decode(self, *, executor: Executor | None = None, ended: Callable[[Scan], object] | None = None) -> Contents:
         """All header columns; with an executor by its threads, with the same result. ``ended`` as for :meth:`iter_batches`."""
         checked(executor)
-        index = self._index(stacks=True)
+        index = self._begin()
         state, form = index.state, one_form(index.runs)
         whole = None if kernels.KERNELS is None or form is None else Whole(self._view, index.runs, form, executor)
         parts: list[HeaderColumns] = []
