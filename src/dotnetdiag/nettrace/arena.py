@@ -34,20 +34,20 @@ Bounds = tuple[int, int]
 class Arena:
     """Memory for the columns of so many events, for the rows where numbers may jump and for the places of GUIDs."""
 
-    __slots__ = ("_layout", "_memory", "guids", "rows", "runs", "zeroed")
+    __slots__ = ("_layout", "_memory", "guids", "rows", "runs", "spare", "zeroed")
 
-    def __init__(self, rows: int, runs: int | None = None, guids: int | None = None) -> None:
-        """``runs`` and ``guids``: room for those, where their number is known."""
-        self.rows = rows
+    def __init__(self, rows: int, runs: int | None = None, guids: int | None = None, spare: int = 0) -> None:
+        """``runs`` and ``guids``: room for those, where their number is known; ``spare``: for so many words that anybody uses."""
+        self.rows, self.spare = rows, spare
         self.runs = rows if runs is None else runs
         self.guids = 2 * rows + 2 if guids is None else guids
         self.zeroed = True
         """Whether the columns that are nearly always zero are so in every row."""
         kinds: list[tuple[int, Any]] = [(rows, COLUMN_TYPES[name]) for name in COLUMN_NAMES]
-        kinds += [(self.runs, np.int64), (self.guids, np.int64)]
+        kinds += [(self.runs, np.int64), (self.guids, np.int64), (spare, np.int64)]
         at = 0
         self._layout: list[tuple[int, np.dtype[Any]]] = []
-        """(first byte, type) of each column, of the rows where numbers may jump, and of the places of GUIDs."""
+        """(first byte, type) of each column, of the rows where numbers may jump, of the places of GUIDs, and of the spare words."""
         for count, kind in kinds:
             self._layout.append((at, np.dtype(kind)))
             at += -(-count * np.dtype(kind).itemsize // _CACHE_LINE) * _CACHE_LINE
@@ -66,16 +66,16 @@ class Arena:
         arrays = [
             raw[start + first * kind.itemsize : start + last * kind.itemsize].view(kind)
             for (start, kind), (first, last) in zip(
-                self._layout, [windows[0]] * len(COLUMN_NAMES) + [*windows[1:]], strict=True
+                self._layout, [windows[0]] * len(COLUMN_NAMES) + [*windows[1:], (0, self.spare)], strict=True
             )
         ]
-        return Lent(self, words, HeaderColumns(*arrays[:-2]), *arrays[-2:])
+        return Lent(self, words, HeaderColumns(*arrays[:-3]), *arrays[-3:])
 
 
 class Lent:
     """One use of an arena. All its arrays hold ``words``, and nothing else does when this is gone."""
 
-    __slots__ = ("arena", "guids", "headers", "runs", "words", "zeroed")
+    __slots__ = ("arena", "guids", "headers", "runs", "spare", "words", "zeroed")
 
     def __init__(
         self,
@@ -84,8 +84,10 @@ class Lent:
         headers: HeaderColumns,
         runs: npt.NDArray[np.int64],
         guids: npt.NDArray[np.int64],
+        spare: npt.NDArray[np.int64],
     ) -> None:
         self.arena, self.words, self.headers, self.runs, self.guids = arena, words, headers, runs, guids
+        self.spare = spare
         self.zeroed = arena.zeroed
 
     def touched(self) -> None:
@@ -121,21 +123,21 @@ class Arenas:
         self.bytes_per_event = 0.0
         """As few as any piece had; 0 before the first."""
 
-    def take(self, size_bytes: int) -> Lent:
-        """Room for the events of blocks of that size, as far as can be told from those before."""
+    def take(self, size_bytes: int, spare: float = 0) -> Lent:
+        """Room for the events of blocks of that size, as far as can be told from those before, and ``spare`` words for each."""
         rows = int(size_bytes / (self.bytes_per_event or USUAL_EVENT)) + 64
         rows = min(rows, size_bytes // LEAST_EVENT + 1, BATCH_ROWS)
         # the smallest that will do, or the large ones are gone when they are needed; of equals the latest, still cached
         latest_first = _IDLE[::-1]
         for arena in sorted(latest_first, key=lambda arena: arena.rows):
-            if arena.rows >= rows:
+            if arena.rows >= rows and arena.spare >= spare * rows:
                 try:
                     _IDLE.remove(arena)
                 except ValueError:  # another thread was quicker
                     continue
                 break
         else:
-            arena = Arena(rows + rows // 8)
+            arena = Arena(rows + rows // 8, spare=int(spare * (rows + rows // 8)))
         most = min(arena.rows, BATCH_ROWS)
         lent = arena.lend((0, most), (0, most), (0, 2 * most + 2))
         weakref.finalize(lent.words, _give_back, arena).atexit = False

@@ -24,7 +24,7 @@ GROUP_BYTES, GROUP_EVENTS = 4 << 20, 1 << 17
 """Event blocks are decoded together up to about this size: few calls, and columns that fit the cache. Some are decoded ahead, and the pages of all
 are this program's meanwhile: with 8 MB a pass over a file of 170 MB took 116 MB at its peak, with 4 it takes 90, in the same time.
 """
-SIFTED_GROUP_BYTES = 8 << 20
+SIFTED_GROUP_BYTES = 4 << 20
 """Where few of them have columns."""
 FIRST_GROUP_BYTES = 1 << 20
 """The first group, of which nothing is known."""

@@ -6,6 +6,8 @@ looks through them, were half of its time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,8 +22,8 @@ DROP, KEEP, AMOUNT, MARK = range(4)
 """What becomes of an event: nothing; a row; a number out of its payload; a row, and its place among those numbers."""
 MOST_ID = 1 << 20
 """Events of types with higher ids are kept."""
-MARKS = 1 << 12
-"""Of one call."""
+_WORDS = 10
+"""Of memory for each event, beside its columns: five of a run of a thread, three of an amount, two of a mark."""
 _NONE = np.zeros(0, np.int64)
 
 
@@ -40,13 +42,12 @@ def sift(group: Group, data: memoryview, base: int, lender: Lender, place: Place
     assert kernels.KERNELS is not None
     starts, ends = group.bounds(base)
     first, tables = place.block, lender.tables(group.runs)
-    lent = lender.take(int((ends[first:] - starts[first:]).sum()))
-    to, rows = lent.headers, len(lent.headers)
-    runs, amounts = np.empty((5, rows), np.int64), np.empty((3, rows), np.int64)
-    marks = np.empty((2, min(rows, MARKS)), np.int64)
+    lent = lender.take(int((ends[first:] - starts[first:]).sum()), _WORDS)
+    to, rows = lent.headers, len(lent.spare) // _WORDS
+    runs, amounts, marks = _rooms(lent.spare, (5, rows), (3, rows), (2, rows))
     blocks = np.zeros(len(starts), BLOCK)
     state = np.zeros(kernels.KERNELS.STATE_WORDS, np.uint64) if place.state is None else place.state.copy()
-    progress = np.array([(0, 0, 0, 0, rows, rows, rows, marks.shape[1], lent.zeroed)], SIFTED)
+    progress = np.array([(0, 0, 0, 0, len(to), rows, rows, rows, lent.zeroed)], SIFTED)
     done: int = kernels.KERNELS.sift(
         data, starts, ends, first, len(starts), blocks,
         tables.meanings, tables.stacks, tables.metadata, sieve.actions, sieve.places, progress, state,
@@ -63,3 +64,10 @@ def sift(group: Group, data: memoryview, base: int, lender: Lender, place: Place
     lender.expect(int(touched["rows"].sum()), seen)
     sifted = Sifted(runs[:, :run], amounts[:, :amount], marks[:, :mark])
     return Piece(place, remainder, lent.first(kept), _NONE, _NONE, touched, sifted=sifted)
+
+
+def _rooms(words: npt.NDArray[np.int64], *shapes: tuple[int, int]) -> Iterator[npt.NDArray[np.int64]]:
+    at = 0
+    for rows, columns in shapes:
+        yield words[at : at + rows * columns].reshape(rows, columns)
+        at += rows * columns
