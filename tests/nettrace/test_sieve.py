@@ -144,7 +144,7 @@ def test_where_there_is_too_little_room_it_goes_on_behind(rows: int, monkeypatch
     whole = check(content, random_sieve([*scan(content).metadata], 1))
     take = Arenas.take
 
-    def few(self: Arenas, size_bytes: int, spare: float) -> Any:
+    def few(self: Arenas, size_bytes: int, spare: float = 0) -> Any:
         lent = take(self, size_bytes, spare)
         lent.headers = lent.headers[:rows]
         return lent
