@@ -14,12 +14,25 @@ from dotnetdiag.live.windows import selection
 from dotnetdiag.trace.trace import Trace
 
 
-def streamed(data: bytes, piece: int) -> tuple[Heap, WindowStream]:
+ROOM = 128 << 10
+
+
+def node_columns(heap: Heap) -> list[list[int]]:
+    """What is known of each node, and all references."""
+    return [one.tolist() for one in (heap.node_address, heap.node_size, heap.node_generation, heap.edge_target)]
+
+
+def streamed(data: bytes, piece: int, *, borrowed: bool = False) -> tuple[Heap, WindowStream]:
     fold = HeapFold()
     stream = WindowStream(fold.wants)
+    memory = memoryview(bytearray(ROOM + min(piece, len(data))))
     for at in range(0, len(data), piece):
-        for window in stream.feed(data[at : at + piece]):
+        some = data[at : at + piece]
+        if borrowed:
+            memory[ROOM : ROOM + len(some)] = some
+        for window in stream.borrow(memory, ROOM, ROOM + len(some)) if borrowed else stream.feed(some):
             fold.feed(window)
+        memory[:] = b"\xee" * len(memory)  # whatever is held of it would be that
         if at % 3 == 0:  # nothing has come for a moment
             for window in stream.flush():
                 fold.feed(window)
@@ -30,11 +43,13 @@ def streamed(data: bytes, piece: int) -> tuple[Heap, WindowStream]:
     return heap, stream
 
 
+@pytest.mark.parametrize("borrowed", [False, True])
 @pytest.mark.parametrize("piece", [997, 1 << 16, 1 << 30])
-def test_a_heap_that_is_streamed_is_that_of_the_file(piece: int) -> None:
+def test_a_heap_that_is_streamed_is_that_of_the_file(piece: int, borrowed: bool) -> None:
     data = data_of("heap-10.nettrace")
-    heap, stream = streamed(data, piece)
+    heap, stream = streamed(data, piece, borrowed=borrowed)
     whole = heap_of(data)
+    assert node_columns(heap) == node_columns(whole)
     assert heap.completeness.problems == whole.completeness.problems == ()
     assert types_of(heap) == types_of(whole)
     assert (heap.nodes, heap.edges) == (whole.nodes, whole.edges)

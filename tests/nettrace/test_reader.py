@@ -477,3 +477,75 @@ def test_strict_reader_raises_for_a_cut_file_when_everything_before_was_given(na
     careless = Reader(tolerant=False)
     with pytest.raises(FormatError, match="left"):
         [careless.feed(cut), careless.close(), careless.close()]
+
+
+# bytes that are borrowed ----------------------------------------------------------------------------------------------
+
+
+def seen_of(batches: Iterable[EventBatch]) -> list[tuple[Any, ...]]:
+    """Each event with its payload, where that stands, and the segment."""
+    return [
+        (batch.segment, batch.offset + int(headers.payload_offset[row]), batch.payload(row), *map(int, columns))
+        for batch in batches
+        for headers in [batch.headers]
+        for row, columns in enumerate(
+            zip(headers.time, headers.metadata_id, headers.thread, headers.sequence, headers.stack, strict=True)
+        )
+    ]
+
+
+@pytest.mark.parametrize("room", [0, 64, 4096])
+@pytest.mark.parametrize("size", [1, 7, 300, 1000, 1 << 20])
+@pytest.mark.parametrize("name", SMALL)
+def test_borrowed_bytes_are_read_as_those_that_are_fed(name: str, size: int, room: int) -> None:
+    """And when the next come nothing is read in those before."""
+    data, reader, found = SMALL[name], Reader(), list[tuple[Any, ...]]()
+    for at in range(0, len(data), size):
+        piece = data[at : at + size]
+        memory = bytearray(b"\xa5" * room + piece + b"\x5a" * 9)
+        found += seen_of(reader.borrow(memoryview(memory), room, room + len(piece)))
+        assert memory[room:] == piece + b"\x5a" * 9
+        memory[:] = b"\xee" * len(memory)
+    found += seen_of(reader.close())
+    fed = Reader()
+    expected = [one for at in range(0, len(data), size) for one in seen_of(fed.feed(data[at : at + size]))]
+    expected += seen_of(fed.close())
+    assert found == expected
+    assert (reader.complete, reader.damage, reader.warnings) == (fed.complete, fed.damage, fed.warnings)
+    assert (reader.position, reader.segment, reader.lost.by_thread) == (fed.position, fed.segment, fed.lost.by_thread)
+    assert list(reader.metadata) == list(fed.metadata)
+
+
+@pytest.mark.parametrize("tolerant", [True, False])
+@pytest.mark.parametrize("name", NETTRACE)
+def test_borrowed_bytes_may_be_damaged_at_any_place(name: str, tolerant: bool) -> None:
+    data, chance = SMALL[name], np.random.default_rng(7)
+    for _ in range(60):
+        broken = bytearray(data)
+        broken[int(chance.integers(len(data)))] = int(chance.integers(256))
+        said: list[Any] = []
+        for borrows in (True, False):
+            reader, found = Reader(tolerant=tolerant), list[Any]()
+            try:
+                for at in range(0, len(broken), 500):
+                    memory = memoryview(bytearray(1000) + broken[at : at + 500])
+                    found += seen_of(
+                        reader.borrow(memory, 1000, len(memory)) if borrows else reader.feed(memory[1000:])
+                    )
+                found += seen_of(reader.close())
+            except FormatError as error:
+                found.append(str(error))
+            said.append((found, reader.damage, reader.complete, reader.lost.total))
+        assert said[0] == said[1]
+
+
+def test_behind_the_end_and_when_it_is_closed_borrowed_bytes_are_treated_as_others() -> None:
+    data = SMALL["nettrace 5"]
+    reader, memory = Reader(), memoryview(bytearray(data) + b"more")
+    list(reader.borrow(memory, 0, len(data)))
+    assert reader.complete
+    assert list(reader.borrow(memory, len(data), len(memory))) == []
+    assert "goes on behind the end" in str(reader.damage)
+    reader.close()
+    with pytest.raises(UsageError, match="closed"):
+        reader.borrow(memory, 0, 1)

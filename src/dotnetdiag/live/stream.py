@@ -54,6 +54,17 @@ class WindowStream:
             if self._maker.full or self._waiting_bytes > MOST_BYTES:
                 yield from self.flush()
 
+    def borrow(self, memory: memoryview, start: int, end: int) -> Iterator[EventTable]:
+        """As :meth:`feed` of ``memory[start:end]``, without a copy of it: windows of all of it, good until somebody writes there. What stands before
+        ``start`` is overwritten.
+        """
+        yield from self.flush()  # what waits is of other bytes
+        for batch in self._reader.borrow(memory, start, end):
+            self._take(batch, shares=True)
+            if self._maker.full:
+                yield from self.flush()
+        yield from self.flush()
+
     @property
     def waiting(self) -> int:
         """Events that wait for :meth:`flush`, to be called when nothing has come for a moment."""
@@ -71,7 +82,7 @@ class WindowStream:
         for window, _ in self._maker.make():
             yield window
 
-    def _take(self, batch: EventBatch) -> None:
+    def _take(self, batch: EventBatch, *, shares: bool = False) -> None:
         """Rows of the types asked for, under numbers that stay the same for the whole session."""
         distinct, which = np.unique(batch.headers.metadata_id, return_inverse=True)
         numbers, schemas = [], {}
@@ -92,7 +103,8 @@ class WindowStream:
         rows = replace(batch.headers[wanted], metadata_id=own[wanted])
         self._waiting_bytes += int(rows.payload_length.sum(dtype=np.int64))
         version_6 = self._reader.format.startswith("nettrace 6")
-        self._maker.add(batch, rows, schemas, self._reader.info, self._reader.threads if version_6 else None)
+        threads = self._reader.threads if version_6 else None
+        self._maker.add(batch, rows, schemas, self._reader.info, threads, shares=shares)
 
     def _schema(self, number: int, known: Metadata) -> EventSchema | None:
         if number not in self._schemas:

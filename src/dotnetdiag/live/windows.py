@@ -172,33 +172,47 @@ class WindowMaker:
         schemas: Mapping[int, EventSchema],
         info: TraceInfo | None,
         threads: Mapping[int, ThreadInfo] | None,
+        *,
+        shares: bool = False,
     ) -> None:
         """Keep rows of a batch, whose metadata ids are keys of ``schemas``; of the batch at most its bytes are held afterwards, where
-        these rows have most of them.
+        these rows have most of them, or it ``shares`` them until windows are made.
 
         ``threads`` are the thread rows of version 6, None in other formats.
         """
         if self._meaning is None or threads is not None:
             self._meaning = HeaderMeaning(info, dict(threads or {}), thread_rows=threads is not None)
-        self._append(batch.buffer, rows, batch.guids, batch.labels, batch.stacks)
+        self._append(batch.buffer, rows, batch.guids, batch.labels, batch.stacks, shares=shares)
         self._schemas.update(schemas)
 
     def _append(
-        self, buffer: Array, rows: HeaderColumns, guids: GuidTable, labels: Sequence[LabelList], stacks: StackTable
+        self,
+        buffer: Array,
+        rows: HeaderColumns,
+        guids: GuidTable,
+        labels: Sequence[LabelList],
+        stacks: StackTable,
+        *,
+        shares: bool = False,
     ) -> None:
-        offsets, data = _payloads(buffer, rows)
+        offsets, data, at = rows.payload_offset, buffer, self._size
+        if self._payloads and buffer is self._payloads[-1]:
+            at -= len(buffer)  # rows of the same bytes as those before
+        elif not shares:
+            offsets, data = _payloads(buffer, rows)
         own = replace(
             rows[:],
-            payload_offset=offsets + self._size,
+            payload_offset=offsets + at,
             activity=self._guid_ids(guids, rows.activity),
             related=self._guid_ids(guids, rows.related),
             label_list=self._label_ids(labels, rows.label_list),
             stack=self._stack_ids(stacks, rows.stack),
         )
         self._headers.append(HeaderColumns(*(np.array(getattr(own, name)) for name in _COLUMNS)))
-        self._payloads.append(data)
+        if at == self._size:
+            self._payloads.append(data)
+            self._size += len(data)
         self._rows += len(rows)
-        self._size += len(data)
         self._has_new = True
 
     def _guid_ids(self, guids: GuidTable, ids: Array) -> Array:

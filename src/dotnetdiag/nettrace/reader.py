@@ -10,9 +10,11 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace.batch import EventBatch
@@ -113,7 +115,21 @@ class Reader(Findings):
         if self._framer.done or self._framer.error is not None:
             return self._batches(self._go_on(len(view)))
         self._data += view
-        return self._batches(self._read(final=False) if len(self._data) >= self._need else iter(()))
+        return self._batches(self._read() if len(self._data) >= self._need else iter(()))
+
+    def borrow(self, memory: memoryview, start: int, end: int) -> Batches:
+        """As :meth:`feed` of ``memory[start:end]``, without a copy of it: the batches, all of which are to be taken, are good until somebody writes
+        there. What stands before ``start`` is overwritten, by what is left of the bytes before.
+        """
+        if not self._closed:
+            self._finish()
+        begin = start - len(self._data)
+        is_over = self._closed or self._framer.done or self._framer.error is not None
+        if is_over or begin < 0 or end - begin < self._need:
+            return self.feed(memory[start:end])
+        memory[begin:start] = self._data
+        self._data = bytearray()
+        return self._batches(self._read(memory[begin:end]))
 
     def close(self) -> Batches:
         """No more bytes come. Gives what is whole in a cut block; the reader's attributes stay readable."""
@@ -144,10 +160,13 @@ class Reader(Findings):
         for _ in self._source:
             pass
 
-    def _read(self, *, final: bool) -> Iterator[EventBatch]:
+    def _read(self, borrowed: memoryview | None = None, *, final: bool = False) -> Iterator[EventBatch]:
+        """The batches of the bytes that are held, or of those that are ``borrowed``."""
         framer, state = self._framer, self._state
         gathering = Gathering(lambda: self._lender.group_bytes)
-        with memoryview(self._data) as view:
+        with memoryview(self._data if borrowed is None else borrowed) as view:
+            whole = None if borrowed is None else np.frombuffer(borrowed, np.uint8)
+            decode = partial(self._decode, view=view, whole=whole)
             while True:
                 part = framer.usual_run(view, self._base) or framer.next(view, self._base, final=final)
                 if framer.container is not None and not state.format:
@@ -157,21 +176,24 @@ class Reader(Findings):
                 if isinstance(part, BlockRun) or part.kind is BlockKind.EVENT:
                     for run in state.event_runs(part, view, self._base):
                         for runs in gathering.add(run):
-                            yield from self._decode(Group(runs), view)
+                            yield from decode(Group(runs))
                     continue
                 if part.kind in BARRIERS:
-                    yield from self._decode(Group(gathering.take()), view)
+                    yield from decode(Group(gathering.take()))
                 state.take(part, view, self._base)
                 if not gathering.runs:
                     state.threads.moves.advance(state.threads.moves.position)
-            yield from self._decode(Group(gathering.take()), view)
-        framer.ended_at(self._base + len(self._data))
+            yield from decode(Group(gathering.take()))
+            framer.ended_at(self._base + len(view))
+            left = bytearray() if borrowed is None else bytearray(view[framer.position - self._base :])
         if framer.error is not None:
             state.remarks.stopped(framer.error)
         if final or framer.done or framer.error is not None:
             self._data = bytearray()
-        else:
+        elif borrowed is None:
             del self._data[: framer.position - self._base]
+        else:
+            self._data = left
         self._base = framer.position
         self._need = max(part, 1)
 
@@ -182,8 +204,10 @@ class Reader(Findings):
             self._state.remarks.stopped(self._framer.error)
         yield from ()
 
-    def _decode(self, group: Group, view: memoryview) -> Iterator[EventBatch]:
-        """Batches of blocks between which nothing happened that counts."""
+    def _decode(
+        self, group: Group, *, view: memoryview, whole: npt.NDArray[np.uint8] | None
+    ) -> Iterator[EventBatch]:
+        """Batches of blocks between which nothing happened that counts; with copies of their payloads, or in the ``whole`` that is borrowed."""
         state, lender = self._state, self._lender
         place = Place() if group.runs else None
         while place is not None:
@@ -193,10 +217,12 @@ class Reader(Findings):
             headers, place = resolved.headers, piece.remainder
             state.account(headers, resolved.jumps, state.segment)
             if len(headers):
-                start = int(headers.payload_offset[0])
-                end = int(headers.payload_offset[-1]) + int(headers.payload_length[-1])
-                content = np.frombuffer(bytes(view[start:end]), np.uint8)
-                headers.payload_offset[:] -= start
+                start, content = 0, whole
+                if content is None:
+                    start = int(headers.payload_offset[0])
+                    end = int(headers.payload_offset[-1]) + int(headers.payload_length[-1])
+                    content = np.frombuffer(bytes(view[start:end]), np.uint8)
+                    headers.payload_offset[:] -= start
                 yield EventBatch(
                     buffer=content,
                     offset=start + self._base,

@@ -35,7 +35,7 @@ from dotnetdiag.errors import (
     UnsupportedCommand,
 )
 from dotnetdiag.recipes.heap_starting import bounded, let_start, waiting_check
-from dotnetdiag.recipes.reading_ahead import QUIET_S, TICK_S, ReadingAhead
+from dotnetdiag.recipes.reading_ahead import TICK_S, ReadingAhead
 from dotnetdiag.recipes.sampler import has_no_sampler
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import Target, connected
@@ -425,17 +425,16 @@ class _Walk:
                 self._has_left = True
                 return
             now = time.monotonic()
-            data = reading.read(QUIET_S if self._stream.waiting else TICK_S)
-            if data is None:
-                self._feed(self._stream.flush())
-            elif not data:
-                self.ended_by_itself = asked_at is not None
-                return
-            else:
-                self.size_bytes += len(data)
+            piece = reading.read(TICK_S)
+            if piece is not None:
+                memory, start, end = piece
+                if start == end:
+                    self.ended_by_itself = asked_at is not None
+                    return
+                self.size_bytes += end - start
                 if self._tee is not None:
-                    self._tee(data)
-                self._feed(self._stream.feed(data))
+                    self._tee(memory[start:end])
+                self._feed(self._stream.borrow(memory, start, end))
             state = (self._fold.objects, self._fold.edges, self._fold.stopped)
             if state != seen:
                 seen, came = state, time.monotonic()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from dotnetdiag.client import TraceSession
 
 PIECE_BYTES = 2 << 20
+ROOM_BYTES = 256 << 10
+"""Before each piece, for what a reader has left of the one before: most blocks of a stream are smaller."""
 PIECES = 3
 """One that is filled, one that waits, one that the caller has."""
 QUIET_S = 0.004
@@ -36,12 +38,12 @@ class ReadingAhead:
         self._filled: queue.SimpleQueue[Outcome[tuple[memoryview, int]]] = queue.SimpleQueue()
         self._given: memoryview | None = None
         for _ in range(PIECES):
-            self._free.put(memoryview(bytearray(PIECE_BYTES)))
+            self._free.put(memoryview(bytearray(ROOM_BYTES + PIECE_BYTES)))
         start_thread(self._receive, self._ended)
 
-    def read(self, timeout_s: float) -> memoryview | None:
-        """The next piece, which is the caller's until the next call; empty when the session is over, None where nothing came for so long. Raises
-        what broke the session.
+    def read(self, timeout_s: float) -> tuple[memoryview, int, int] | None:
+        """The next piece: memory, which is the caller's until the next call, and from where to where in it bytes have come; none when the session is
+        over, None where nothing came for so long. Raises what broke the session.
         """
         if self._given is not None:
             self._free.put(self._given)
@@ -51,7 +53,7 @@ class ReadingAhead:
         except queue.Empty:
             return None
         self._given = piece if size else None
-        return piece[:size]
+        return piece, ROOM_BYTES, ROOM_BYTES + size
 
     def close(self) -> None:
         """Nobody reads any more."""
@@ -73,6 +75,6 @@ class ReadingAhead:
         """How many bytes came before it was full, quiet, or over."""
         while True:
             try:
-                return fill_from(self._session, piece, timeout_s=TICK_S, quiet_s=QUIET_S)
+                return fill_from(self._session, piece[ROOM_BYTES:], timeout_s=TICK_S, quiet_s=QUIET_S)
             except TimedOut:
                 continue
