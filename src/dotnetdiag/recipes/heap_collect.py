@@ -77,9 +77,9 @@ NOT_ENDED = (
 )
 REQUEST_S = 0.02
 """What it takes to ask for a session."""
-OBJECT_BYTES, ROW_BYTES = 64, 28
+OBJECT_BYTES, ROW_BYTES = 40, 28
 """What an object takes in the target, about, and what it and a reference take here."""
-MOST_READY_BYTES = 144 << 20
+MOST_READY_BYTES = 176 << 20
 """Memory that is had at hand before it is known whether it is needed; what is not is given back."""
 NAMELESS = "types have no name"
 NAMELESS_WHY = (
