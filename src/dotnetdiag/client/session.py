@@ -88,6 +88,12 @@ class TraceSession(StreamedSession):
             if kind is None:  # what happened in the block matters more
                 raise
 
+    @property
+    def is_stop_on_its_way(self) -> bool:
+        """Whether the runtime has a connection with StopTracing, or has answered: it ends the session, whatever becomes of this program."""
+        run = self._stop_run
+        return self._progress.stop_has_ended or (run is not None and bool(run.open))
+
     def _begin_stop(self) -> None:
         # not threading.Thread: its start takes a lock that the code under a signal handler may hold
         _thread.start_new_thread(self._stop, ())

@@ -17,7 +17,7 @@ from dotnetdiag.heap.building import build
 from dotnetdiag.heap.facts import HeapFacts, Segment
 from dotnetdiag.heap.moments import Moment, Moments
 from dotnetdiag.heap.type_names import TypeRows
-from dotnetdiag.heap.walk import KINDS, OTHER_KIND, BlockRuns, Walk
+from dotnetdiag.heap.walk import KINDS, OTHER_KIND, BlockRuns, Shared, Walk, by_oneself
 from dotnetdiag.heap.walks import WalkRoom, Walks
 
 if TYPE_CHECKING:
@@ -58,9 +58,10 @@ class HeapFold:
         """Events of the walk, of types and modules, and of the collection that makes it."""
         return ids.role(schema) is not None
 
-    def feed(self, window: EventTable) -> None:
-        """Take the next window. Nothing of it is held."""
-        self._context = window.trace
+    def feed(self, window: EventTable, *, is_beside: bool = False) -> None:
+        """Take the next window. Nothing of it is held. ``is_beside``: one of another session, which has lost nothing of a walk."""
+        if not is_beside:
+            self._context = window.trace
         roles = {number: found for number, schema in window.schemas.items() if (found := ids.role(schema)) is not None}
         events = _Events(window, roles)
         pids = window.numpy("pid") if len(window) else np.zeros(0, np.int64)
@@ -98,14 +99,20 @@ class HeapFold:
         ]
         return tuple(one.pause(walk) for one, walk in told)
 
-    def prepare(self) -> None:
+    def prepare(self, shared: Shared = by_oneself) -> None:
         """What can be done of walks at whose end nothing is missing, before the session's end comes: a third of what :meth:`result` and a file
-        take. What comes of such a walk nevertheless is another one.
+        take. What comes of such a walk nevertheless is another one. ``shared`` acts on pieces in their order, perhaps with others' help.
         """
         for process in self._processes.values():
             for walk in process.walks:
                 if walk.resolved is None and walk.is_settled and not walk.problems():
-                    walk.resolve()
+                    walk.resolve(shared)
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether there is a walk, and :meth:`prepare` was done for each."""
+        walks = [walk for one in self._processes.values() for walk in one.walks if walk.has_any]
+        return bool(walks) and all(walk.resolved is not None for walk in walks)
 
     @property
     def dumps(self) -> int:

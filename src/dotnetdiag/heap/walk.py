@@ -6,7 +6,7 @@ missing, what follows it belongs to nothing that is known, and is cut off (gcdum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -33,6 +33,8 @@ from dotnetdiag.heap.kernels import NONE, AddressIndex, Interner, Window, take_t
 from dotnetdiag.heap.moments import Moment, Moments
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+Shared: TypeAlias = Callable[[Iterable[int], Callable[[int], Any]], Iterable[tuple[int, Any]]]
+"""Acts on pieces, and gives each with what it comes to, in their order."""
 
 MOST_NODES = (1 << 31) - 1024
 """Numbers of objects are 31 bits, in files too."""
@@ -120,6 +122,11 @@ class Resolved:
     edges: int
     index: AddressIndex
     lost: Array
+
+
+def by_oneself(works: Iterable[int], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+    """Each and what it comes to, without any help."""
+    return ((work, act(work)) for work in works)
 
 
 class Walk:
@@ -363,25 +370,28 @@ class Walk:
         objects, unknown = (fields[name].numpy().tolist() for name in ("ObjectID", "IUnknown"))
         self.rcws.update(zip(objects, unknown, strict=True))
 
-    def resolve(self) -> Resolved:
+    def resolve(self, shared: Shared = by_oneself) -> Resolved:
         """Put the row of each reference in the place of its address, of which it takes half: nothing can come behind it."""
         if self.resolved is None:
             index, edges = AddressIndex(self.address.rows), self.edges
-            self.resolved = Resolved(edges=edges, index=index, lost=self._find_targets(index))
+            self.resolved = Resolved(edges=edges, index=index, lost=self._find_targets(index, shared))
         return self.resolved
 
-    def _find_targets(self, index: AddressIndex) -> Array:
+    def _find_targets(self, index: AddressIndex, shared: Shared) -> Array:
         narrow = self.target.rows
         count = len(narrow) // 2
         lost = []
-        for first in range(0, count, _CHUNK):
-            last = min(first + _CHUNK, count)
-            wanted = narrow[2 * first : 2 * last].view(np.uint64).copy()
+
+        def find(first: int) -> tuple[Array, Array]:
+            wanted = self.target.rows[2 * first : 2 * min(first + _CHUNK, count)].view(np.uint64)  # which nobody holds then
             rows = index.find(wanted)
-            missing = np.flatnonzero(rows == NONE)
+            return rows, wanted[rows == NONE]
+
+        # what is written is behind what anybody still looks at: the first half of those before, once they were looked at
+        for first, (rows, missing) in shared(range(0, count, _CHUNK), find):
             if len(missing):
-                lost.append(wanted[missing])
-            narrow[first:last] = rows
+                lost.append(missing)
+            narrow[first : first + len(rows)] = rows
         del narrow
         self.target.cut(count)
         self.target.shrink()

@@ -14,6 +14,7 @@ of the session, before which a runtime tells of modules, no longer is waited tha
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from dotnetdiag.errors import (
     TransportError,
     UnsupportedCommand,
 )
+from dotnetdiag.recipes.heap_modules import RUNDOWN, SAYS_WHAT_ENDS, WHOLE_RUNDOWN, ModulesBeside
 from dotnetdiag.recipes.heap_starting import bounded, let_start, waiting_check
 from dotnetdiag.recipes.reading_ahead import TICK_S, ReadingAhead
 from dotnetdiag.recipes.sampler import has_no_sampler
@@ -56,8 +58,6 @@ PROVIDERS = f"{RUNTIME}:0x1D80001:5"
 """What the reference asks for, 0x1980001, and 0x400000, which tells of generations."""
 FLUSH = f"{RUNTIME}:0x8000:2"
 """A session of the same provider without types: when it ends, or begins, nothing is known of them any more."""
-RUNDOWN, WHOLE_RUNDOWN = 0x108, 0x80020139
-"""Modules alone, whose paths are wanted; what a runtime writes that cannot be told which."""
 BLOCK = 1
 """The buffering mode in which threads wait for room."""
 TIMEOUT_S = 30.0
@@ -79,6 +79,8 @@ REQUEST_S = 0.02
 """What it takes to ask for a session."""
 OBJECT_BYTES, ROW_BYTES = 40, 28
 """What an object takes in the target, about, and what it and a reference take here."""
+MANY_OBJECTS = 1 << 18
+"""So many are worth a thread."""
 MOST_READY_BYTES = 176 << 20
 """Memory that is had at hand before it is known whether it is needed; what is not is given back."""
 NAMELESS = "types have no name"
@@ -251,6 +253,8 @@ def _nothing_came(lost: int, timeout_s: float) -> DiagnosticsError:
 
 def _makers() -> tuple[type[HeapFold], type[WindowStream]]:
     """What makes a heap of bytes. ``numpy.ma`` is what ``np.unique`` loads when it is first called."""
+    import concurrent.futures.thread  # noqa: F401
+
     import numpy.ma  # noqa: F401
 
     from dotnetdiag.export import heap_gcdump  # noqa: F401
@@ -335,6 +339,12 @@ def _session(client: Client, buffer_mb: int, major: int | None) -> tuple[TraceSe
     return trace(), False
 
 
+def _end(session: TraceSession) -> None:
+    """Take what still comes of a session that was asked to end, until it has."""
+    with suppress(DiagnosticsError):
+        session.close(timeout_s=PARTING_S)
+
+
 class _Walk:
     """One session, and the heap that it tells of."""
 
@@ -351,7 +361,7 @@ class _Walk:
         starts: bool,
     ) -> None:
         self._starts, self._major = starts, major
-        self._client, self._timeout_s = client, timeout_s
+        self._client, self._options, self._timeout_s = client, options, timeout_s
         self._observer, self._stop = observer, stop
         self._tee = None if options.raw is None else options.raw()
         self._loading = loading
@@ -362,6 +372,9 @@ class _Walk:
         self.ended_by_itself = self.has_asked = False
         self._has_left = False
         """Before the stream had ended, which then is not cut."""
+        self._modules: ModulesBeside | None = None
+        self._is_whole = False
+        """All is here, and the session ends by itself."""
         self.notes: list[str] = []
         self.pauses: tuple[tuple[float, bool], ...] = ()
 
@@ -369,6 +382,8 @@ class _Walk:
         """(the heap, None where no object came before the session ended; how many events were lost)."""
         with self._stop.waiting():
             session, self._waits_for_room = _session(self._client, buffer_mb, self._major)
+        if self._tells_modules():
+            self._modules = ModulesBeside(self._client)
         broken: DiagnosticsError | None = None
         reading: ReadingAhead | None = None
         try:
@@ -384,14 +399,17 @@ class _Walk:
                         raise
                     broken = None if self._has_left else error
         finally:
-            session.abort()  # what it still has nobody waits for
             if reading is not None:
                 reading.close()
-            with suppress(DiagnosticsError):
-                session.close(timeout_s=TICK_S if self._has_left else CLOSE_TIMEOUT_S)
+            if self._is_whole:
+                start_thread(partial(_end, session), lambda _: None)
+            else:
+                session.abort()  # what it still has nobody waits for
+                with suppress(DiagnosticsError):
+                    session.close(timeout_s=TICK_S if self._has_left else CLOSE_TIMEOUT_S)
             if self._has_windows:
                 self.pauses = self._fold.pauses()
-        self._feed(self._stream.flush() if self._has_left else self._stream.close())
+        self._feed(self._stream.flush() if self._has_left or self._is_whole else self._stream.close())
         if self._has_windows:
             self.pauses = self._fold.pauses()
         lost = self._stream.losses.lost or 0
@@ -424,6 +442,9 @@ class _Walk:
             if self._is_ended_early():
                 self._has_left = True
                 return
+            if asked_at is not None and self._has_all(session):
+                self.ended_by_itself = self._is_whole = True
+                return
             now = time.monotonic()
             piece = reading.read(TICK_S)
             if piece is not None:
@@ -445,12 +466,46 @@ class _Walk:
                 asked_at = came = time.monotonic()
                 self.has_asked = True
                 session.stop()
-                self._fold.prepare()  # the runtime takes 0.1 s until it ends the session
+                self._prepare()  # the runtime takes 0.1 s until it ends the session
             elif asked_at is not None and now - came > PARTING_S:
                 self._has_left = True
                 if any(seen):
                     self.notes.append(NOT_ENDED)
                 return
+
+    def _prepare(self) -> None:
+        """Have references resolved, by two threads: the runtime and who reads have nothing to do now."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        from dotnetdiag.nettrace.parallel import in_order
+
+        if self._fold.objects < MANY_OBJECTS or (os.cpu_count() or 1) < 2:
+            self._fold.prepare()
+            return
+        with ThreadPoolExecutor(1) as pool:
+            self._fold.prepare(lambda works, act: in_order(works, act, pool))
+
+    def _tells_modules(self) -> bool:
+        """Whether a session of its own can tell of modules: of a runtime that is asked and does not come, and has walked before it answers. All that
+        the session sends is wanted where somebody takes its bytes.
+        """
+        target = self._options.target
+        is_near = target.port is None and target.router is None and not self._starts
+        sends_behind = self._major is not None and self._major >= SAYS_WHAT_ENDS and not self._waits_for_room
+        return is_near and sends_behind and self._tee is None
+
+    def _has_all(self, session: TraceSession) -> bool:
+        """Whether the walk and all modules are here, so that nobody has to wait for the session's end, which it was asked for."""
+        if self._modules is None or self._modules.told is None or self._stream.losses.lost or not self._fold.is_resolved:
+            return False
+        if not session.is_stop_on_its_way or not all(known for _, known in self._fold.pauses()):
+            return False
+        told = type(self._stream)(self._fold.wants)
+        for windows in (told.feed(self._modules.told), told.close()):
+            for window in windows:
+                self._fold.feed(window, is_beside=True)
+        self._modules = None
+        return told.complete
 
     def _is_ended_early(self) -> bool:
         """Whether who waits has ended it, and the walk is here; raises Cancelled where it is not."""
