@@ -13,7 +13,6 @@ from dotnetdiag.live.stream import WindowStream
 from dotnetdiag.live.windows import selection
 from dotnetdiag.trace.trace import Trace
 
-
 ROOM = 128 << 10
 
 

@@ -10,12 +10,10 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.files import FilePath
-from dotnetdiag.cli.gcdump_live import collect as collect_now
-from dotnetdiag.cli.gcdump_live import say_pause, timeout_option
-from dotnetdiag.cli.heap_types import say_problems
+from dotnetdiag.cli.gcdump_live import timeout_option
+from dotnetdiag.cli.heap_walks import collect_into
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import json_option, target_options
-from dotnetdiag.cli.render import echo, json_text, write_raw
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.target import Target
@@ -68,31 +66,7 @@ def collect(
     """
     be_lean()
     from dotnetdiag.recipes.heap_collect import HeapOptions
-    from dotnetdiag.recipes.heap_convert import new_path, write_collected
-    from dotnetdiag.recipes.outputs import is_stdout
 
     options = HeapOptions(target=target, timeout=timeout, buffer_mb=buffer_mb)
-    with write_collected(options, output, force=force) as writing:
-        done = collect_now(writing.options)
-        say_pause(done)  # also where the file cannot be written
-        path, size = writing.finish(done, new_path(done.pid))
-    say_problems(done.heap)
-    to_stdout = is_stdout(path)  # which has the heap alone
-    if verbose:
-        echo(
-            f"{done.size_bytes:,} bytes came in {done.duration_s:.2f} s, in {done.attempts} session{'s' if done.attempts > 1 else ''}.",
-            err=True,
-        )
-    if as_json:
-        from dotnetdiag.recipes.heap_reports import summary
-
-        walks = {
-            "attempts": done.attempts, "all_pauses_ms": done.all_pauses_ms, "are_pauses_known": done.are_pauses_known,
-        }  # fmt: skip
-        told = {"path": str(path), "size_bytes": size, "duration_s": done.duration_s, **walks}
-        json_text({**told, **summary(done.heap)}, err=to_stdout)
-    else:
-        echo(f"Writing gcdump to '{path}'...", err=to_stdout)
-        write_raw(f"\tFinished writing {size} bytes.\n", err=to_stdout)
-    if not done.heap.completeness.complete:
+    if not collect_into(options, output, force=force, verbose=verbose, as_json=as_json):
         raise click.exceptions.Exit(TRACING_ERROR)

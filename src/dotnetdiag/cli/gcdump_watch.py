@@ -8,8 +8,9 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.gcdump_live import PAUSE, Pauses, Progress, pause_text, timeout_option
+from dotnetdiag.cli.gcdump_live import timeout_option
 from dotnetdiag.cli.heap_types import say_problems
+from dotnetdiag.cli.heap_walks import PAUSE, Pauses, Progress, pause_text
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import say_waiting, target_options
 from dotnetdiag.cli.output import TABLE, format_option, show

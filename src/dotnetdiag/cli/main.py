@@ -72,8 +72,9 @@ def _report_bug(error: Exception) -> int:
 def _run(words: list[str]) -> int:
     from dotnetdiag.cli.plain_forms import run_plain
 
-    if run_plain(words):
-        return 0
+    code = run_plain(words)
+    if code is not None:
+        return code
     from dotnetdiag.cli.lean import lean_click
 
     with lean_click():

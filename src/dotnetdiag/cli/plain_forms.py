@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 
+TRACING_ERROR = 2
+"""As in ``exits``, which brings click."""
 
-def run_plain(words: list[str]) -> bool:
-    """Run the command if it is one of these in such a form; whether it was. It does what the verb does with those words."""
+
+def run_plain(words: list[str]) -> int | None:
+    """Run the command if it is one of these in such a form: its exit code, None where it is not. It does what the verb does with those words."""
     if "_DOTNETDIAG_COMPLETE" in os.environ:
-        return False
+        return None
+    if words[:2] == ["gcdump", "collect"]:
+        return _collect_heap(words[2:])
+    return 0 if _reads(words) else None
+
+
+def _reads(words: list[str]) -> bool:
     if words in (["ps"], ["ps", "--json"]):
         from dotnetdiag.cli.process_list import processes_as_json, show_processes
 
@@ -76,3 +85,26 @@ def _report_heap(path: str, *, as_json: bool) -> bool:
     else:
         show_types(totals, totals.rows, "type", SHOWN)
     return True
+
+
+def _collect_heap(words: list[str]) -> int | None:
+    """None for anything but the number of a process and the name of a .gcdump."""
+    given = dict(zip(words[::2], words[1::2], strict=False))
+    pid, path = given.get("-p", ""), given.get("-o")
+    if len(words) != 2 * len(given) or not {"-p"} <= given.keys() <= {"-p", "-o"}:
+        return None
+    if not (pid.isascii() and pid.isdecimal() and 0 < len(pid) < 10 and int(pid)):
+        return None
+    if path is not None and (not path.endswith(".gcdump") or path.startswith("-") or os.path.isdir(path)):
+        return None
+    from dotnetdiag.cli.lean import be_lean
+
+    be_lean()
+    from pathlib import Path
+
+    from dotnetdiag.cli.heap_walks import collect_into
+    from dotnetdiag.recipes.heap_collect import HeapOptions
+    from dotnetdiag.recipes.target import Target
+
+    options = HeapOptions(target=Target(pid=int(pid)))
+    return 0 if collect_into(options, None if path is None else Path(path)) else TRACING_ERROR

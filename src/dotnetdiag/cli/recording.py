@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.keeping import file_line
 from dotnetdiag.cli.render import echo, seconds_text, timespan_text, write_raw
 from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.standard_streams import takes_at_once
@@ -167,6 +166,8 @@ class Display:
         """A flight recorder has written a file."""
         if self._live:
             write_raw("\r\x1b[K", err=True)
+        from dotnetdiag.cli.keeping import file_line  # brings click
+
         echo(f"Wrote {file_line(file)}", err=True)
 
     def stopping(self) -> None:

@@ -383,7 +383,9 @@ class Walk:
         lost = []
 
         def find(first: int) -> tuple[Array, Array]:
-            wanted = self.target.rows[2 * first : 2 * min(first + _CHUNK, count)].view(np.uint64)  # which nobody holds then
+            wanted = self.target.rows[2 * first : 2 * min(first + _CHUNK, count)].view(
+                np.uint64
+            )  # which nobody holds then
             rows = index.find(wanted)
             return rows, wanted[rows == NONE]
 

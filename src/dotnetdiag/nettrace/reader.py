@@ -204,9 +204,7 @@ class Reader(Findings):
             self._state.remarks.stopped(self._framer.error)
         yield from ()
 
-    def _decode(
-        self, group: Group, *, view: memoryview, whole: npt.NDArray[np.uint8] | None
-    ) -> Iterator[EventBatch]:
+    def _decode(self, group: Group, *, view: memoryview, whole: npt.NDArray[np.uint8] | None) -> Iterator[EventBatch]:
         """Batches of blocks between which nothing happened that counts; with copies of their payloads, or in the ``whole`` that is borrowed."""
         state, lender = self._state, self._lender
         place = Place() if group.runs else None

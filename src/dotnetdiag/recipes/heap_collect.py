@@ -496,7 +496,12 @@ class _Walk:
 
     def _has_all(self, session: TraceSession) -> bool:
         """Whether the walk and all modules are here, so that nobody has to wait for the session's end, which it was asked for."""
-        if self._modules is None or self._modules.told is None or self._stream.losses.lost or not self._fold.is_resolved:
+        if (
+            self._modules is None
+            or self._modules.told is None
+            or self._stream.losses.lost
+            or not self._fold.is_resolved
+        ):
             return False
         if not session.is_stop_on_its_way or not all(known for _, known in self._fold.pauses()):
             return False

@@ -18,7 +18,7 @@ from dotnetdiag.transport.waiting import Outcome, result_of, start_thread
 if TYPE_CHECKING:
     from dotnetdiag.client import TraceSession
 
-PIECE_BYTES = 4 << 20
+PIECE_BYTES = 3 << 20
 ROOM_BYTES = 256 << 10
 """Before each piece, for what a reader has left of the one before: most blocks of a stream are smaller."""
 PIECES = 3
