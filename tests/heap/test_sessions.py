@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,12 @@ from tests.heap.sessions import A, B, C, Session, usual
 from tests.heap.test_gcdump import written
 from tests.nettrace.recordings import data_of
 
-from dotnetdiag.heap import Heap, HeapFold, Segment, kernels, read_gcdump
+from dotnetdiag.heap import Heap, HeapFold, Segment, kernels, read_gcdump, walk
 from dotnetdiag.heap.bulk_events import EDGES, NODES, layout
 from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.kernels import AddressIndex, Interner
 from dotnetdiag.heap.walk import Walk
+from dotnetdiag.nettrace.parallel import in_order
 from dotnetdiag.trace.trace import Trace
 
 
@@ -548,6 +551,48 @@ def equal(one: Heap, other: Heap) -> bool:
         and one.roots.to_pylist() == other.roots.to_pylist()
         and one.completeness == other.completeness
     )
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 1 << 17])
+def test_what_two_threads_do_is_what_one_does(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = usual(Session()).data() if chunk == 1 else data_of("heap-10.nettrace")
+    monkeypatch.setattr(walk, "_CHUNK", chunk)
+    (expected,) = heaps_of(data)
+    shares = list[int]()
+
+    def shared(works: Iterable[int], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+        for work, made in in_order(works, act, pool):
+            shares.append(work)
+            yield work, made
+
+    fold, trace = HeapFold(), Trace(data, name="recording")
+    with ThreadPoolExecutor(1) as pool:
+        for window in trace.windows(fold.wants):
+            fold.feed(window)
+        assert not fold.is_resolved
+        fold.prepare(shared)
+    assert fold.is_resolved
+    assert shares == [*range(0, fold.edges, chunk)]
+    (heap,) = fold.result()
+    assert equal(heap, expected)
+
+
+def test_without_a_walk_nothing_is_resolved() -> None:
+    fold = HeapFold()
+    fold.prepare()
+    assert not fold.is_resolved
+
+
+def test_what_another_session_tells_beside_says_nothing_of_what_was_lost() -> None:
+    """Its events count, its losses do not."""
+    data = usual(Session()).data()
+    (window,) = Trace(data).windows(HeapFold().wants)
+    (other,) = Trace(data_of("heap-10.nettrace")).windows(lambda schema: schema.name == "Loader/ModuleDCStop")
+    fold = HeapFold()
+    fold.feed(window)
+    fold.feed(other, is_beside=True)
+    assert fold._context is window.trace
+    assert sum(len(one.modules) for one in fold._processes.values()) > 5
 
 
 @pytest.mark.parametrize("name", ["heap-10.nettrace", None])

@@ -20,8 +20,9 @@ from tests.live.heaps import HeapTarget, heap_workload
 from tests.live.runtimes import REQUIRED, command
 
 import dotnetdiag as dd
+from dotnetdiag.errors import TransportError
 from dotnetdiag.heap import Heap
-from dotnetdiag.recipes import heap_collect
+from dotnetdiag.recipes import heap_collect, heap_modules
 from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_watch import HeapWatchObserver, watch_heaps
 from dotnetdiag.recipes.stop import Stop
@@ -100,6 +101,65 @@ def test_what_is_collected_is_all_there_and_the_reference_reads_it_back(
     assert heap.facts.pid == target.pid
     (way,) = [row for row in heap.paths_to_root("Workload.Node") if row["count"] == nodes]
     assert way["path"][-2:] == ["[static var Workload.Node.list]", "Workload.Node"]
+
+
+def threads_of_sessions(pid: int) -> int:
+    """And the one that waits for who asks."""
+    return sum("EventPipe" in path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/comm"))
+
+
+def assert_sessions_end(pid: int, before: int) -> None:
+    ends = time.monotonic() + 20
+    while threads_of_sessions(pid) > before:
+        assert time.monotonic() < ends, "a session goes on"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("runtime", ["9", "10"])
+def test_nobody_waits_for_the_end_of_the_session_which_comes_all_the_same(
+    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modules are told by another one."""
+    left, has_all = list[bool](), heap_collect._Walk._has_all
+
+    def seen(self: heap_collect._Walk, session: dd.TraceSession) -> bool:
+        left.append(has_all(self, session))
+        return left[-1]
+
+    monkeypatch.setattr(heap_collect._Walk, "_has_all", seen)
+    with heap_workload(runtime, 400_000, 1000) as target:
+        before = threads_of_sessions(target.pid)
+        for _ in range(3):  # the next begins before the one before has ended
+            done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+            assert_counts(done.heap, target)
+            assert (done.heap.completeness.problems, done.attempts, done.are_pauses_known) == ((), 1, True)
+            modules = {path for path in done.heap.type_module.to_pylist() if path}
+            assert len(modules) > 3
+            assert not [path for path in modules if path.startswith("Module(")]
+        assert left.count(True) == 3
+        assert_sessions_end(target.pid, before)
+        assert cli("collect", "-p", target.pid, "-o", tmp_path / "x.gcdump").returncode == 0
+        assert_sessions_end(target.pid, before)
+
+
+@pytest.mark.parametrize("trouble", ["refused", "cut", "late"])
+def test_a_session_for_modules_that_fails_is_done_without(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session_of = heap_modules._session_of
+
+    def troubled(client: dd.Client) -> bytes | None:
+        if trouble == "refused":
+            raise TransportError("no more sessions")
+        if trouble == "late":
+            time.sleep(3)
+        data = session_of(client)
+        return None if data is None else data[: len(data) // 2]
+
+    monkeypatch.setattr(heap_modules, "_session_of", troubled)
+    with heap_workload("10", 200_000, 1000) as target:
+        done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+    assert_counts(done.heap, target)
+    assert (done.heap.completeness.problems, done.attempts) == ((), 1)
+    assert not [path for path in done.heap.type_module.to_pylist() if path and path.startswith("Module(")]
 
 
 @pytest.mark.parametrize("runtime", ["8", "10"])

@@ -35,12 +35,12 @@ def test_memory_that_cannot_be_had_is_done_without(error: Exception, monkeypatch
 @pytest.mark.parametrize(
     ("resident", "available", "objects"),
     [
-        (64_000, 1 << 40, 1000),
+        (40_000, 1 << 40, 1000),
         (1 << 40, 1 << 40, MOST_READY_BYTES // ROW_BYTES),
         (1 << 40, 8 * 28_000, 1000),
         (None, 1 << 40, 0),
-        (64_000, None, 0),
-        (64_000, 0, 0),
+        (40_000, None, 0),
+        (40_000, 0, 0),
     ],
 )
 def test_how_many_objects_are_likely(
