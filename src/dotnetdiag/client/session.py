@@ -88,12 +88,6 @@ class TraceSession(StreamedSession):
             if kind is None:  # what happened in the block matters more
                 raise
 
-    @property
-    def is_stop_on_its_way(self) -> bool:
-        """Whether the runtime has a connection with StopTracing, or has answered: it ends the session, whatever becomes of this program."""
-        run = self._stop_run
-        return self._progress.stop_has_ended or (run is not None and bool(run.open))
-
     def _begin_stop(self) -> None:
         # not threading.Thread: its start takes a lock that the code under a signal handler may hold
         _thread.start_new_thread(self._stop, ())
@@ -201,3 +195,9 @@ def fill_from(session: TraceSession, view: memoryview, *, timeout_s: float, quie
     """
     with session._turn(timeout_s):
         return fill(session._progress, session._stream, view, Deadline(timeout_s), quiet_s)
+
+
+def is_stop_on_its_way(session: TraceSession) -> bool:
+    """Whether the runtime has a connection for StopTracing, or has answered: it ends the session, whatever becomes of this program."""
+    run = session._stop_run
+    return session._progress.stop_has_ended or (run is not None and bool(run.open))

@@ -9,7 +9,8 @@ later): what has not come soon after was lost, the walk's end too, and how much 
 Rule 4: a runtime that waits at its start is let run first. It may not yet be able to walk: when nothing comes soon, it is asked again.
 Rule 5: it ends when the walk has ended, when nothing has come of it for so long as is told, or with the target: never later. A busy program's
 other events go on meanwhile (one for each finalized object: .NET 8 to 10 took up to six minutes to end a session of such a program); for the end
-of the session, before which a runtime tells of modules, no longer is waited than :data:`PARTING_S`.
+of the session, before which a runtime tells of modules, no longer is waited than :data:`PARTING_S`. Where another session has told of modules by
+then (``heap_modules``), and the walk is here as a whole, it is not waited for: the runtime was asked, and a thread takes what still comes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.client import Client
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S
+from dotnetdiag.client.session import is_stop_on_its_way
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import (
     Cancelled,
@@ -503,7 +505,7 @@ class _Walk:
             or not self._fold.is_resolved
         ):
             return False
-        if not session.is_stop_on_its_way or not all(known for _, known in self._fold.pauses()):
+        if not is_stop_on_its_way(session) or not all(known for _, known in self._fold.pauses()):
             return False
         told = type(self._stream)(self._fold.wants)
         for windows in (told.feed(self._modules.told), told.close()):
