@@ -20,6 +20,7 @@ from tests.live.heaps import HeapTarget, heap_workload
 from tests.live.runtimes import REQUIRED, command
 
 import dotnetdiag as dd
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import TransportError
 from dotnetdiag.heap import Heap
 from dotnetdiag.recipes import heap_collect, heap_modules
@@ -140,6 +141,24 @@ def test_nobody_waits_for_the_end_of_the_session_which_comes_all_the_same(
         assert_sessions_end(target.pid, before)
         assert cli("collect", "-p", target.pid, "-o", tmp_path / "x.gcdump").returncode == 0
         assert_sessions_end(target.pid, before)
+
+
+def test_what_is_collected_once_more_is_told_of_all_types_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before the session that was left has ended."""
+    result, walks = heap_collect._Walk._result, list[bool]()
+
+    def lacking(self: heap_collect._Walk, broken: dd.DiagnosticsError | None) -> Heap | None:
+        heap = result(self, broken)
+        walks.append(self._is_whole)
+        if heap is None or len(walks) > 1:
+            return heap
+        return replace(heap, completeness=replace(heap.completeness, problems=("something is missing",)))
+
+    monkeypatch.setattr(heap_collect._Walk, "_result", lacking)
+    with heap_workload("10", 300_000, 1000) as target:
+        done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+    assert_counts(done.heap, target)
+    assert (done.heap.completeness.problems, done.attempts, walks) == ((), 2, [True, True])
 
 
 @pytest.mark.parametrize("trouble", ["refused", "cut", "late"])

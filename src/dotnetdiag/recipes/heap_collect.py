@@ -214,6 +214,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
                 buffer_mb = LARGER_BUFFER_MB
             attempts += 1
             del heap
+            walk.over.wait(PARTING_S)  # or the next is told of no type that this one was told of
             _flush_types(client)
         if not walk.ended_by_itself and life.has_ended():
             walk.notes.append(f"T{ENDED[1:]}.")
@@ -377,6 +378,8 @@ class _Walk:
         self._modules: ModulesBeside | None = None
         self._is_whole = False
         """All is here, and the session ends by itself."""
+        self.over = threading.Event()
+        """Set when the session has ended, or nobody waits for it any more."""
         self.notes: list[str] = []
         self.pauses: tuple[tuple[float, bool], ...] = ()
 
@@ -404,11 +407,12 @@ class _Walk:
             if reading is not None:
                 reading.close()
             if self._is_whole:
-                start_thread(partial(_end, session), lambda _: None)
+                start_thread(partial(_end, session), lambda _: self.over.set())
             else:
                 session.abort()  # what it still has nobody waits for
                 with suppress(DiagnosticsError):
                     session.close(timeout_s=TICK_S if self._has_left else CLOSE_TIMEOUT_S)
+                self.over.set()
             if self._has_windows:
                 self.pauses = self._fold.pauses()
         self._feed(self._stream.flush() if self._has_left or self._is_whole else self._stream.close())
