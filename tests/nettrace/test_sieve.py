@@ -19,7 +19,17 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, large_trace
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace import HeaderColumns, LossAccount, Metadata, Scan, Writer, decode, kernels, read, scan
+from dotnetdiag.nettrace import (
+    HeaderColumns,
+    LossAccount,
+    Metadata,
+    Scan,
+    Writer,
+    decode,
+    kernels,
+    read,
+    scan,
+)
 from dotnetdiag.nettrace.arena import Arenas
 from dotnetdiag.nettrace.batch import EventBatch, Passed
 from dotnetdiag.nettrace.kernel_types import BLOCK, SIFTED
@@ -205,6 +215,53 @@ def test_of_any_events(events: list[tuple[int, int, int, int, bool, bool]], seed
     assert scan(content).sifts is bool(events)
     if events:
         check(content, random_sieve([1, 2, 3, 9], seed))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_numbers_that_do_not_go_up_are_no_loss_where_it_goes_on(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events of an id that is 0 take none; where a call ends between them the next begins with one that was there."""
+    take = Arenas.take
+
+    def few(self: Arenas, size_bytes: int, spare: float = 0) -> Any:
+        lent = take(self, size_bytes, spare)
+        lent.headers = lent.headers[:rows]
+        return lent
+
+    events = b"\x87\x01\x00\x05\x00\x05\x01\x00"  # of metadata 1, thread 5, without a payload
+    events += b"\x00\x01" * 3 + b"\x01\x00\x01" + b"\x00\x01" * 9 + b"\x01\x01\x01" + b"\x00\x01" * 3
+    out = io.BytesIO()
+    with Writer(out, process_id=1, start_ns=1) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="E", version=0))
+        writer.flush()
+        writer.write_object("EventBlock", struct.pack("<HHqq", 20, 1, 0, 0) + events)
+        writer.write_sequence_point()
+    content = out.getvalue()
+    monkeypatch.setattr(Arenas, "take", few)
+    kept = Sieve(np.ones(2, np.uint8), np.full((2, 2), -1, np.int64))
+    assert check(content, kept) > 2
+    assert scan(content).sifts
+
+
+@pytest.mark.parametrize("points", [0, 1022, 1023, 1024])
+def test_a_last_group_may_be_just_full(points: int) -> None:
+    """By bytes, or by runs of events."""
+    out = io.BytesIO()
+    with Writer(out, process_id=1, start_ns=1) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="E", version=0))
+        for number in range(max(points + 1, 2)):
+            writer.write_event(1, number, bytes(8), thread=1)
+            writer.flush()
+            if number < points:
+                writer.write_sequence_point()
+    assert check(out.getvalue(), Sieve(np.zeros(2, np.uint8), np.full((2, 2), -1, np.int64))) == max(points + 1, 1)
+
+
+@pytest.mark.parametrize("size", [1000, 2000, 4000])
+def test_a_group_ends_where_the_file_does(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = SMALL["nettrace 5"]
+    (run, *_) = scan(content)._indexed().runs
+    monkeypatch.setattr(decode, "SIFTED_GROUP_BYTES", run.size_bytes)
+    assert check(content, random_sieve([*scan(content).metadata], size))
 
 
 def test_other_formats_are_not_sifted() -> None:

@@ -21,8 +21,9 @@ from dotnetdiag.analysis.gc_events import AMOUNTS, START, TICK, is_gc
 from dotnetdiag.analysis.kept_events import having
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema
-from dotnetdiag.nettrace import Metadata, NetPerfWriter, ThreadInfo, Writer, read
+from dotnetdiag.nettrace import Field, FieldType, Metadata, NetPerfWriter, ThreadInfo, Writer, read
 from dotnetdiag.nettrace.kernels import COMPILED
+from dotnetdiag.nettrace.metadata import TypeCode
 from dotnetdiag.trace import fallback, kernels, tally
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.tally import Tally
@@ -252,3 +253,41 @@ def test_what_plain_python_does_is_what_the_fallback_does() -> None:
     sums = np.zeros(2, np.int64)
     left = fallback.add_between(amounts, 3, np.array([[2], [1]], np.int64), 9, sums)
     assert (sums.tolist(), amounts[:, :left].tolist()) == ([30, 0], [[9], [0], [30]])
+
+
+# types that are odd --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kinds", [(10, 12), (12, 10), (10, 10), (12, 12), (9, 12), (12, 9), (6, 5)], ids=str)
+@pytest.mark.parametrize("twice", [False, True])
+def test_amounts_of_any_width_come_to_the_same(kinds: tuple[int, int], twice: bool) -> None:
+    """A recording may say of its types what it likes."""
+    names = AMOUNTS[:1] * 2 if twice else AMOUNTS
+    fields = tuple(
+        Field(name=name, type=FieldType(code=TypeCode(kind))) for name, kind in zip(names, kinds, strict=True)
+    )
+    out = io.BytesIO()
+    with Writer(out, process_id=PROCESS, start_ns=1) as writer:
+        writer.add_metadata(
+            Metadata(metadata_id=TICKS, provider=RUNTIME, event_id=10, name="T", version=77, fields=fields)
+        )
+        for time, payload in enumerate((bytes(range(1, 17)), b"\xff" * 16, bytes([5, 0, 0, 0, 7]), b"")):
+            writer.write_event(TICKS, time, payload, thread=1)
+    found, expected = (
+        fold(Trace(out.getvalue(), name="made"), Ticked(in_passing=passing))[0][0] for passing in (True, False)
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize("number", [STARTS, 1 << 19, 1 << 20, 1 << 30])
+def test_a_mark_may_have_any_id(number: int) -> None:
+    out = io.BytesIO()
+    with Writer(out, process_id=PROCESS, start_ns=1) as writer:
+        for kind, event_id, version in ((number, 1, 2), (TICKS, 10, 4)):
+            writer.add_metadata(
+                Metadata(metadata_id=kind, provider=RUNTIME, event_id=event_id, name="", version=version)
+            )
+        for time, kind in enumerate((TICKS, number, TICKS, number, TICKS)):
+            payload = payload_of(STARTS if kind == number else TICKS, 1 << time, 99)
+            writer.write_event(kind, time, payload, thread=1)
+    assert fold(Trace(out.getvalue(), name="made"), Ticked(in_passing=True))[0][0] == {0: 1, 1: 4, 2: 16}

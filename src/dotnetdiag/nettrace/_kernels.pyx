@@ -969,7 +969,8 @@ cdef bint sift_block(
     cdef int64_t opening = rows[0], row = rows[0], at, safe, order, amount, place
     cdef int64_t latest = NEVER, until = NEVER, run = done.run - 1  # the one that is open; `begun.run - 1`: none
     cdef int64_t unknown_metadata = 0, unknown_stack = 0, before
-    cdef uint32_t size
+    cdef uint32_t size, expected = 0
+    cdef bint goes_on = False  # behind a call before, whose numbers the first event follows unless it states its own
     cdef uint64_t delta
     cdef uint8_t action = KEEP
     cdef bint full = False
@@ -978,6 +979,7 @@ cdef bint sift_block(
     if state[0]:
         memcpy(&held, state + 1, sizeof(Held))
         state[0] = 0
+        goes_on = True
         position = held.position
         action = sieve.actions[held.metadata_id] if held.metadata_id < sieve.width else KEEP
     else:
@@ -1027,6 +1029,7 @@ cdef bint sift_block(
             full = True
             break
         prefetch_once(data + position + 1024)
+        expected = held.header.sequence + 1
         at = parse(data, position, end, False, &held.header)
         if at < 0:
             block.problem = BROKEN_HEADER
@@ -1051,7 +1054,9 @@ cdef bint sift_block(
             if run < begun.run or runs.thread[run] != <int64_t>held.header.capture_thread or held.header.sequence != <uint32_t>(runs.last[run] + 1):
                 run += 1
                 runs.thread[run] = <int64_t>held.header.capture_thread
-                runs.first[run] = held.header.sequence
+                # of metadata id 0 numbers do not go up: what goes on has no gap all the same
+                runs.first[run] = expected if goes_on and not held.header.states & NUMBER else held.header.sequence
+                goes_on = False
                 runs.first_time[run] = <int64_t>held.header.time
         runs.last[run] = held.header.sequence
         runs.last_time[run] = <int64_t>held.header.time

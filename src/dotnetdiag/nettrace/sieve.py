@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.nettrace import kernels
+from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.decode import Lender
 from dotnetdiag.nettrace.group import Group
 from dotnetdiag.nettrace.kernel_types import BLOCK, SIFTED
@@ -25,6 +26,7 @@ MOST_ID = 1 << 20
 _WORDS = 10
 """Of memory for each event, beside its columns: five of a run of a thread, three of an amount, two of a mark."""
 _NONE = np.zeros(0, np.int64)
+_NOTHING = Sifted(np.zeros((5, 0), np.int64), np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64))
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
@@ -40,6 +42,8 @@ class Sieve:
 def sift(group: Group, data: memoryview, base: int, lender: Lender, place: Place, sieve: Sieve) -> Piece:
     """As ``decode`` of compressed events of nettrace 4 and 5, by the compiled kernels."""
     assert kernels.KERNELS is not None
+    if not group.runs:  # behind the last that was full
+        return Piece(place, None, HeaderColumns.allocate(0), _NONE, _NONE, np.zeros(0, BLOCK), sifted=_NOTHING)
     starts, ends = group.bounds(base)
     first, tables = place.block, lender.tables(group.runs)
     lent = lender.take(int((ends[first:] - starts[first:]).sum()), _WORDS)

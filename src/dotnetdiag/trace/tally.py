@@ -32,7 +32,7 @@ _WIDE, _NARROW = (Kind.U8, Kind.I8), (Kind.U4,)
 class Tally:
     """What the numbers of events of some types come to between marks, of which there are as many sums and one more.
 
-    ``amounts``: which types have one; ``fields``: what it is called, where it has 8 bytes and where it has 4, of which the wider counts; ``marks``:
+    ``amounts``: which types have one; ``fields``: what it is called where it has 8 bytes, which counts, and where it has 4; ``marks``:
     which types are a mark, whose rows windows have too. What comes first is what would come first in a window.
     """
 
@@ -44,6 +44,7 @@ class Tally:
         self._marked: list[int] = []
         self._held = np.zeros((3, 0), np.int64)
         self._marks: list[Array] = []
+        self._waiting = 0
         self._rows, self._count, self._enough = 0, 0, HELD
         self._sums = [0]
 
@@ -56,13 +57,13 @@ class Tally:
         """Learn the types that there are by now, by id. Those that are ``light``, for nobody needs rows of them, and whose amounts can be added up
         in passing are given back.
         """
-        self._places, self._marked = {}, []
+        self._places, self._marked = {}, [number for number, schema in schemas.items() if self._is_mark(schema)]
+        if max(self._marked, default=0) >= MOST_ID:  # a sieve does not know it
+            self._marked = []
+            return frozenset()
         for number, schema in schemas.items():
-            if number >= MOST_ID:
-                continue
-            if self._is_mark(schema):
-                self._marked.append(number)
-            elif self.wants(schema) and light(schema) and (places := self._places_of(schema)) is not None:
+            is_ours = number < MOST_ID and number not in self._marked and self.wants(schema) and light(schema)
+            if is_ours and (places := self._places_of(schema)) is not None:
                 self._places[number] = places
         return frozenset(self._places)
 
@@ -75,23 +76,24 @@ class Tally:
 
     def _places_of(self, schema: EventSchema) -> tuple[int, int] | None:
         """Where in the payload the number stands, of 8 bytes and of 4; None where it may be anywhere, or is no such number."""
-        at, place, left = (
-            0,
-            dict.fromkeys((_WIDE, _NARROW), -1),
-            {field.name for field in schema.fields} & {*self._fields},
-        )
+        kinds = dict(zip(self._fields, (_WIDE, _NARROW), strict=False))
+        names = [field.name for field in schema.fields]
+        left = kinds.keys() & {*names}
+        if any(names.count(name) > 1 for name in left):
+            return None
+        at, places = 0, dict.fromkeys(kinds, -1)
         for field in schema.fields:
             size = fixed_size(field.layout, schema.pointer_size)
             if not left or size is None:
                 break
             if field.name in left:
-                kinds = next((kinds for kinds in place if field.layout.kind in kinds), None)
-                if kinds is None or place[kinds] >= 0:
+                if field.layout.kind not in kinds[field.name]:
                     return None
-                place[kinds] = at
+                places[field.name] = at
                 left.remove(field.name)
             at += size
-        return None if left or max(place.values()) < 0 else (place[_WIDE], place[_NARROW])
+        wide, narrow = (*places.values(), -1, -1)[:2]
+        return None if left or max(wide, narrow) < 0 else (wide, narrow)
 
     def add(self, passed: Passed, ranks: Array) -> None:
         """Take what a batch has, of whose runs of threads the ``ranks`` are given."""
@@ -103,6 +105,7 @@ class Tally:
             marks = np.empty((2, passed.marks.shape[1]), np.int64)
             kernels.rank(passed.marks, of_runs, passed.before, before, marks, 0)
             self._marks.append(marks)
+            self._waiting += marks.shape[1]
         end = self._count + passed.amounts.shape[1]
         if end > self._held.shape[1]:
             held, self._held = self._held, np.empty((3, max(end, HELD + HELD // 2, 2 * self._held.shape[1])), np.int64)
@@ -113,13 +116,15 @@ class Tally:
     def settle(self, until: int | None) -> None:
         """Add up what is older than a time, when there is much of it, for nothing older follows. None: all."""
         if until is not None:
-            if self._count < self._enough or until == NEVER:
+            # marks are sorted each time: for no fewer amounts than there are of them
+            if self._count < max(self._enough, self._waiting) or until == NEVER:
                 return
         else:
             until = _EVER
         marks = np.concatenate([*self._marks, np.zeros((2, 0), np.int64)], axis=1)
         early = np.ascontiguousarray(marks[:, np.lexsort((marks[1], marks[0]))][:, : int((marks[0] < until).sum())])
         self._marks = [marks[:, marks[0] >= until]]
+        self._waiting = self._marks[0].shape[1]
         sums = np.zeros(early.shape[1] + 1, np.int64)
         self._count = kernels.add_between(self._held, self._count, early, until, sums)
         self._enough = max(HELD, 2 * self._count)
