@@ -291,3 +291,19 @@ def test_a_mark_may_have_any_id(number: int) -> None:
             payload = payload_of(STARTS if kind == number else TICKS, 1 << time, 99)
             writer.write_event(kind, time, payload, thread=1)
     assert fold(Trace(out.getvalue(), name="made"), Ticked(in_passing=True))[0][0] == {0: 1, 1: 4, 2: 16}
+
+
+@pytest.mark.parametrize("fields", [AMOUNTS[:1], AMOUNTS[1:], ("HeapIndex",)], ids=str)
+@pytest.mark.parametrize("event_id", [10, 204])
+def test_a_number_may_be_declared_with_fractions_and_be_none(fields: tuple[str, ...], event_id: int) -> None:
+    out = io.BytesIO()
+    declared = tuple(Field(name=name, type=FieldType(code=TypeCode(14))) for name in fields)
+    with Writer(out, process_id=PROCESS, start_ns=1) as writer:
+        writer.add_metadata(
+            Metadata(metadata_id=1, provider=RUNTIME, event_id=event_id, name="T", version=4, fields=declared)
+        )
+        writer.write_event(1, 1, b"\xff" * 8, thread=1)
+        writer.write_event(1, 2, struct.pack("<d", 1e300), thread=1)
+    trace = Trace(out.getvalue(), name="made")
+    (made,) = fold(trace, GcFold())
+    assert made.totals.count == 0

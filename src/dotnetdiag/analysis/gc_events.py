@@ -10,7 +10,16 @@ import numpy as np
 
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import OfTypes
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, ListField, having, named, number_of, of_source
+from dotnetdiag.analysis.kept_events import (
+    Kept,
+    KeptEvents,
+    ListField,
+    having,
+    named,
+    number_of,
+    of_source,
+    whole_numbers,
+)
 from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import EventSchema
@@ -163,10 +172,11 @@ class GcEvents:
         told = told.of(np.flatnonzero(~missing)) if missing.any() else told
         values = told[VALUES]
         sizes = values[:, :, _BEFORE].sum(axis=1), values[:, :, _SURVIVED].sum(axis=(1, 2))
-        first, which = combined([told.pid, told["HeapIndex"]], len(told))
+        numbers = whole_numbers(told["HeapIndex"])
+        first, which = combined([told.pid, numbers], len(told))
         sums = np.stack([np.bincount(which, weights, len(first)) for weights in (None, *sizes)], axis=1)
         for row, own in zip(first.tolist(), sums, strict=True):
-            key = int(told.pid[row]), int(told["HeapIndex"][row])
+            key = int(told.pid[row]), int(numbers[row])
             if key in self.by_heap or len(self.by_heap) < MOST_HEAPS:
                 self.by_heap[key] = self.by_heap.get(key, 0) + own
 
@@ -208,10 +218,11 @@ def untold(values: Array) -> Array:
 
 def _amounts(ticks: EventTable) -> Array:
     """Bytes that allocation ticks tell of."""
-    wide = number_of(ticks.get(f"payload.{AMOUNTS[0]}"), len(ticks))
+    wide = whole_numbers(number_of(ticks.get(f"payload.{AMOUNTS[0]}"), len(ticks)))
     missing = wide < 0
     if missing.any():
-        wide = np.where(missing, number_of(ticks.get(f"payload.{AMOUNTS[1]}"), len(ticks)), wide)
+        narrow = number_of(ticks.get(f"payload.{AMOUNTS[1]}"), len(ticks))
+        wide = np.where(missing, whole_numbers(narrow), wide)
     return np.maximum(wide, 0)
 
 
