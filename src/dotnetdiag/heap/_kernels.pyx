@@ -790,6 +790,17 @@ cdef inline int64_t write_number(uint8_t[::1] out, int64_t at, int64_t v) noexce
     return at
 
 
+def first_sizes(const uint32_t[::1] types, const Size[::1] sizes, int32_t[::1] type_sizes):
+    """The size of the first node of each type into ``type_sizes``, where it is -1. Sizes above 2^31 - 1 are told as that."""
+    cdef int64_t n = types.shape[0], kinds = type_sizes.shape[0], i
+    if sizes.shape[0] != n:
+        raise ValueError("arrays that do not fit")
+    with nogil:
+        for i in range(n):
+            if types[i] < kinds and type_sizes[types[i]] < 0:
+                type_sizes[types[i]] = <int32_t> (LARGEST if sizes[i] > LARGEST else sizes[i])
+
+
 def measure_nodes(
     int64_t first,
     const uint32_t[::1] types,

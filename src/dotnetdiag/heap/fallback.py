@@ -261,6 +261,14 @@ def _records(
         ]
 
 
+def first_sizes(types: Array, sizes: Array, type_sizes: Array) -> None:
+    kinds, first = np.unique(types, return_index=True)
+    new = [(kind, row) for kind, row in zip(kinds.tolist(), first.tolist(), strict=True) if kind < len(type_sizes)]
+    for kind, row in new:
+        if type_sizes[kind] < 0:
+            type_sizes[kind] = min(int(sizes[row]), (1 << 31) - 1)
+
+
 def measure_nodes(
     first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array, place: int, offsets: Array
 ) -> int:

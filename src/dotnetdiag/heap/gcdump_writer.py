@@ -23,6 +23,8 @@ MOST_MODULES = 1
 _CHUNK = 1 << 17
 _LARGEST = (1 << 31) - 1
 _EPOCH = datetime(1, 1, 1, tzinfo=UTC)
+_NODE_BYTES, _EDGE_BYTES = 15, 5
+"""What a record takes at most, and each reference in it: a number has 5 bytes at most."""
 _FIRST_PLACE = 2
 """Of a record: behind that of nothing, ``00 00``."""
 
@@ -34,7 +36,7 @@ class Writable(Protocol):
 
 
 def write_gcdump(graph: Graph, file: Writable) -> None:
-    """Write the file, front to back. Beside the graph it takes a few MB, and 4 bytes for each node.
+    """Write the file, front to back. Beside the graph it takes a few MB.
 
     What is missing of the heap (``completeness``) goes into the file's log, where :func:`read_gcdump` finds it again.
 
@@ -55,13 +57,14 @@ class _Writer:
     def __init__(self, graph: Graph, write: Callable[[bytes | memoryview], object]) -> None:
         self._graph = graph
         self._types = _FileTypes(graph)
-        self._offsets = list(self._measured())
-        """Kept, 4 bytes for each node: to measure them again costs a third of the time."""
-        self._blob_bytes = max((place for _, place in self._offsets), default=_FIRST_PLACE)
-        if self._blob_bytes > _LARGEST:
-            raise UsageError(
-                f"the records of {graph.nodes:,} objects take {self._blob_bytes:,} bytes, a .gcdump has room for {_LARGEST:,}"
-            )
+        for _, types, sizes in self._chunks():
+            kernels.first_sizes(types, sizes, self._types.sizes)
+        if _NODE_BYTES * graph.nodes + _EDGE_BYTES * graph.edges > _LARGEST - _FIRST_PLACE:
+            size = max((place for _, place in self._measured()), default=_FIRST_PLACE)
+            if size > _LARGEST:
+                raise UsageError(
+                    f"the records of {graph.nodes:,} objects take {size:,} bytes, a .gcdump has room for {_LARGEST:,}"
+                )
         self._file = Serializer(write)
 
     def _chunks(self) -> Iterator[tuple[int, Array, Array]]:
@@ -135,12 +138,14 @@ class _Writer:
             file.number(size)
             file.string(module)
         file.number(graph.nodes)
-        for offsets, _ in self._offsets:
+        ends = []
+        for offsets, end in self._measured():  # while those before are written
+            ends.append(end)
             file.raw(offsets)
-        file.number(self._blob_bytes)
+        file.number(ends[-1] if ends else _FIRST_PLACE)
         file.raw(b"\0\0")
         place = _FIRST_PLACE
-        for (first, types, sizes), (_, end) in zip(self._chunks(), self._offsets, strict=True):
+        for (first, types, sizes), end in zip(self._chunks(), ends, strict=True):
             file.raw(
                 kernels.write_nodes(
                     first, types, sizes, self._types.sizes, graph.edge_start, graph.edge_target, end - place

@@ -295,6 +295,11 @@ def read_nodes(blob: Array, offsets: Array, type_sizes: Array) -> tuple[Array, A
     return types, sizes, starts, targets, wrong, astray, used
 
 
+def first_sizes(types: Array, sizes: Array, type_sizes: Array) -> None:
+    """The size of the first node of each type into ``type_sizes`` (i32), where it is -1; of those above 2^31 - 1 that."""
+    (fallback if KERNELS is None else KERNELS).first_sizes(types, sizes, type_sizes)
+
+
 def measure_nodes(
     first: int, types: Array, sizes: Array, type_sizes: Array, starts: Array, targets: Array, place: int
 ) -> tuple[Array, int]:
