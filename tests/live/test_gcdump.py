@@ -130,7 +130,9 @@ def test_nobody_waits_for_the_end_of_the_session_which_comes_all_the_same(
     monkeypatch.setattr(heap_collect._Walk, "_has_all", seen)
     with heap_workload(runtime, 400_000, 1000) as target:
         before = threads_of_sessions(target.pid)
-        for _ in range(3):  # the next begins before the one before has ended
+        for _ in range(20):  # the next begins before the one before has ended
+            if left.count(True) == 3:
+                break  # on a busy machine the session may be over before modules are told
             done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
             assert_counts(done.heap, target)
             assert (done.heap.completeness.problems, done.attempts, done.are_pauses_known) == ((), 1, True)
@@ -145,7 +147,7 @@ def test_nobody_waits_for_the_end_of_the_session_which_comes_all_the_same(
 
 def test_what_is_collected_once_more_is_told_of_all_types_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not before the session that was left has ended."""
-    result, walks = heap_collect._Walk._result, list[bool]()
+    result, walks = heap_collect._Walk._result, list[bool]()  # of each whether it was left
 
     def lacking(self: heap_collect._Walk, broken: dd.DiagnosticsError | None) -> Heap | None:
         heap = result(self, broken)
@@ -156,9 +158,14 @@ def test_what_is_collected_once_more_is_told_of_all_types_again(monkeypatch: pyt
 
     monkeypatch.setattr(heap_collect._Walk, "_result", lacking)
     with heap_workload("10", 300_000, 1000) as target:
-        done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
-    assert_counts(done.heap, target)
-    assert (done.heap.completeness.problems, done.attempts, walks) == ((), 2, [True, True])
+        for _ in range(20):
+            walks.clear()
+            done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+            assert_counts(done.heap, target)
+            assert (done.heap.completeness.problems, done.attempts, len(walks)) == ((), 2, 2)
+            if walks[0]:
+                return  # on a busy machine the session may be over before modules are told
+    raise AssertionError("none was left before its end")
 
 
 @pytest.mark.parametrize("trouble", ["refused", "cut", "late"])
