@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_h
 from dotnetdiag.recipes.heap_watch import HeapWatchObserver, watch_heaps
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import Target
+from dotnetdiag.transport.waiting import start_thread
 
 pytestmark = pytest.mark.live
 
@@ -168,6 +170,27 @@ def test_what_is_collected_once_more_is_told_of_all_types_again(monkeypatch: pyt
     raise AssertionError("none was left before its end")
 
 
+@pytest.mark.parametrize("which", ["_session_of", "_end"])
+def test_where_there_are_no_more_threads_it_goes_on_without(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(call: partial[object], answered: object) -> None:
+        if call.func.__name__ == which:
+            raise TransportError("the system gives this program no more threads")
+        start_thread(call, answered)  # type: ignore[arg-type]
+
+    for module in (heap_modules, heap_collect):
+        monkeypatch.setattr(
+            module,
+            "start_thread",
+            lambda call, ended: (refusing if isinstance(call, partial) else start_thread)(call, ended),
+        )
+    with heap_workload("10", 300_000, 1000) as target:
+        before = threads_of_sessions(target.pid)
+        done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+        assert_counts(done.heap, target)
+        assert (done.heap.completeness.problems, done.attempts) == ((), 1)
+        assert_sessions_end(target.pid, before)
+
+
 @pytest.mark.parametrize("trouble", ["refused", "cut", "late"])
 def test_a_session_for_modules_that_fails_is_done_without(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
     session_of = heap_modules._session_of
@@ -176,7 +199,7 @@ def test_a_session_for_modules_that_fails_is_done_without(trouble: str, monkeypa
         if trouble == "refused":
             raise TransportError("no more sessions")
         if trouble == "late":
-            time.sleep(3)
+            time.sleep(3)  # the session of the heap ends in 0.1 s
         data = session_of(client)
         return None if data is None else data[: len(data) // 2]
 

@@ -154,7 +154,7 @@ def test_where_there_is_too_little_room_it_goes_on_behind(rows: int, monkeypatch
     whole = check(content, random_sieve([*scan(content).metadata], 1))
     take = Arenas.take
 
-    def few(self: Arenas, size_bytes: int, spare: float = 0) -> Any:
+    def few(self: Arenas, size_bytes: int, spare: int = 0) -> Any:
         lent = take(self, size_bytes, spare)
         lent.headers = lent.headers[:rows]
         return lent
@@ -222,7 +222,7 @@ def test_numbers_that_do_not_go_up_are_no_loss_where_it_goes_on(rows: int, monke
     """Events of an id that is 0 take none; where a call ends between them the next begins with one that was there."""
     take = Arenas.take
 
-    def few(self: Arenas, size_bytes: int, spare: float = 0) -> Any:
+    def few(self: Arenas, size_bytes: int, spare: int = 0) -> Any:
         lent = take(self, size_bytes, spare)
         lent.headers = lent.headers[:rows]
         return lent

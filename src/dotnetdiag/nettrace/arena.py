@@ -123,7 +123,7 @@ class Arenas:
         self.bytes_per_event = 0.0
         """As few as any piece had; 0 before the first."""
 
-    def take(self, size_bytes: int, spare: float = 0) -> Lent:
+    def take(self, size_bytes: int, spare: int = 0) -> Lent:
         """Room for the events of blocks of that size, as far as can be told from those before, and ``spare`` words for each."""
         rows = int(size_bytes / (self.bytes_per_event or USUAL_EVENT)) + 64
         rows = min(rows, size_bytes // LEAST_EVENT + 1, BATCH_ROWS)
@@ -137,7 +137,8 @@ class Arenas:
                     continue
                 break
         else:
-            arena = Arena(rows + rows // 8, spare=int(spare * (rows + rows // 8)))
+            rows += rows // 8
+            arena = Arena(rows, spare=spare * rows)
         most = min(arena.rows, BATCH_ROWS)
         lent = arena.lend((0, most), (0, most), (0, 2 * most + 2))
         weakref.finalize(lent.words, _give_back, arena).atexit = False

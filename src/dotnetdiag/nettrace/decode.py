@@ -25,7 +25,7 @@ GROUP_BYTES, GROUP_EVENTS = 4 << 20, 1 << 17
 are this program's meanwhile: with 8 MB a pass over a file of 170 MB took 116 MB at its peak, with 4 it takes 90, in the same time.
 """
 SIFTED_GROUP_BYTES = 4 << 20
-"""Where few of them have columns."""
+"""Where few of them have columns, however many they are: with 8 MB a report took 14 MB more at its peak, in the same time."""
 FIRST_GROUP_BYTES = 1 << 20
 """The first group, of which nothing is known."""
 

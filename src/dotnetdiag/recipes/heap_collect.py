@@ -256,7 +256,7 @@ def _nothing_came(lost: int, timeout_s: float) -> DiagnosticsError:
 
 def _makers() -> tuple[type[HeapFold], type[WindowStream]]:
     """What makes a heap of bytes. ``numpy.ma`` is what ``np.unique`` loads when it is first called."""
-    import concurrent.futures.thread  # noqa: F401
+    import concurrent.futures.thread  # noqa: F401 - 5 ms of :meth:`_Walk._prepare`
 
     import numpy.ma  # noqa: F401
 
@@ -387,12 +387,13 @@ class _Walk:
         """(the heap, None where no object came before the session ended; how many events were lost)."""
         with self._stop.waiting():
             session, self._waits_for_room = _session(self._client, buffer_mb, self._major)
-        if self._tells_modules():
-            self._modules = ModulesBeside(self._client)
         broken: DiagnosticsError | None = None
         reading: ReadingAhead | None = None
         try:
             reading = ReadingAhead(session)
+            if self._tells_modules():
+                with suppress(TransportError):  # no more threads: the session tells of them at its end
+                    self._modules = ModulesBeside(self._client)
             self._fold, stream = self._loading.result()
             self._stream = stream(self._fold.wants)
             with self._stop.ending(session):
@@ -406,9 +407,7 @@ class _Walk:
         finally:
             if reading is not None:
                 reading.close()
-            if self._is_whole:
-                start_thread(partial(_end, session), lambda _: self.over.set())
-            else:
+            if not (self._is_whole and self._is_left_to_end(session)):
                 session.abort()  # what it still has nobody waits for
                 with suppress(DiagnosticsError):
                     session.close(timeout_s=TICK_S if self._has_left else CLOSE_TIMEOUT_S)
@@ -490,6 +489,14 @@ class _Walk:
             return
         with ThreadPoolExecutor(1) as pool:
             self._fold.prepare(lambda works, act: in_order(works, act, pool))
+
+    def _is_left_to_end(self, session: TraceSession) -> bool:
+        """Have a thread take what still comes; False where there are no more threads."""
+        try:
+            start_thread(partial(_end, session), lambda _: self.over.set())
+        except TransportError:
+            return False
+        return True
 
     def _tells_modules(self) -> bool:
         """Whether a session of its own can tell of modules: of a runtime that is asked and does not come, and has walked before it answers. All that
