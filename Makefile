@@ -31,7 +31,7 @@ $(VENV)/installed-mutants: $(VENV)/installed-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
 	touch $@
 
-$(VENV)/installed-bench: $(VENV)/installed-bench
+$(VENV)/installed-bench: $(VENV)/installed-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	touch $@
 

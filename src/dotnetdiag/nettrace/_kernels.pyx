@@ -19,11 +19,14 @@ cdef extern from *:
     #if defined(__GLIBC__)
     #include <malloc.h>
     static void dotnetdiag_give_back(void) { malloc_trim(0); }
+    static void dotnetdiag_keep(int bytes, int most) { mallopt(M_MMAP_THRESHOLD, bytes); mallopt(M_TRIM_THRESHOLD, most); }
     #else
     static void dotnetdiag_give_back(void) {}
+    static void dotnetdiag_keep(int bytes, int most) { (void)bytes; (void)most; }
     #endif
     """
     void dotnetdiag_give_back() noexcept nogil
+    void dotnetdiag_keep(int bytes, int most) noexcept nogil
 
 cdef extern from *:
     """
@@ -1755,6 +1758,11 @@ def split_labels(
 def say_on_bus_error(bytes text not None, int code):
     """From now on a signal SIGBUS writes a text (of 1024 bytes at most) to stderr and ends the process with a code."""
     dotnetdiag_say_on_bus_error(text, len(text), code)
+
+
+def keep_freed(int bytes, int most) -> None:
+    """See ``kernels.keep_freed``."""
+    dotnetdiag_keep(bytes, most)
 
 
 def give_back_freed() -> None:

@@ -23,6 +23,7 @@ def _compiled() -> ModuleType | None:
 KERNELS: ModuleType | None = _compiled()
 """The compiled module, or None."""
 COMPILED = KERNELS is not None
+FREED_BYTES, MOST_FREED_BYTES = 32 << 20, 96 << 20
 
 
 def say_when_cut(path: str, code: int) -> None:
@@ -32,6 +33,15 @@ def say_when_cut(path: str, code: int) -> None:
     if KERNELS is not None:
         text = f"error: {path}: it was cut while it was read, or its disk failed; read a copy of it\n"
         KERNELS.say_on_bus_error(text.encode("utf-8", "backslashreplace"), code)
+
+
+def keep_freed() -> None:
+    """Memory up to :data:`FREED_BYTES` apiece that was freed is used again, for processes of which the next array is as large as the last. By itself
+    the C library gives each back to the system, which has it filled with zeros again, page by page: a fifth of the pages of a report on 80 MB, and 2
+    to 7 % of its time, for 0.6 MB more at its peak. Of glibc alone, and only by the compiled module.
+    """
+    if KERNELS is not None:
+        KERNELS.keep_freed(FREED_BYTES, MOST_FREED_BYTES)
 
 
 def give_back_freed() -> None:

@@ -108,6 +108,7 @@ def _mapped(path: str) -> memoryview:
         from dotnetdiag.nettrace import kernels
 
         kernels.say_when_cut(path, CUT_CODE)
+        kernels.keep_freed()
     return memoryview(mapped)
 
 

@@ -200,8 +200,10 @@ class Source:
             self._counts = {number: (row.count, row.bytes) for number, row in self._totals.by_type.items()}
         return self._totals
 
-    def batches(self, *, activities: bool = True, sieve: Sieve | None = None) -> Iterator[EventBatch]:
-        """All events in file order. ``activities`` and ``sieve`` as for ``Scan.iter_batches``."""
+    def batches(self, *, activities: bool = True, sieve: Sieve | None = None, behind: int = 0) -> Iterator[EventBatch]:
+        """All events in file order. ``activities`` and ``sieve`` as for ``Scan.iter_batches``. So many bytes ``behind`` what was read last
+        somebody reads once more.
+        """
         self._passes += 1
         left = rows = events = 0
         last = NEVER
@@ -218,7 +220,7 @@ class Source:
                 if rows > NOTED_ROWS:
                     noting, noted = None, []
             yield typed
-            here = batch.start
+            here = batch.start - behind
             if here - left >= RELEASE_BYTES:
                 self._let_go(left, here)
                 left = here
@@ -347,7 +349,7 @@ class Source:
 
         def placed() -> Iterator[EventBatch]:
             nonlocal place
-            for batch in self.batches(activities=activities, sieve=sieve):
+            for batch in self.batches(activities=activities, sieve=sieve, behind=span + RELEASE_BYTES):
                 place = batch.start
                 yield batch
 
