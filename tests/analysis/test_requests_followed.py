@@ -94,12 +94,14 @@ def test_behind_an_end_without_an_id_the_thread_works_for_what_is_around(way: di
 
 
 @pytest.mark.parametrize("inner", [0, 7, 8, 40])
-def test_without_ids_the_one_under_way_fails(inner: int, way: dict[str, int]) -> None:
+def test_without_ids_the_one_that_is_alone_under_way_fails(inner: int, way: dict[str, int]) -> None:
     events: list[Event] = [("dns", 1, 0, b"")]
     for at in range(inner):
         events += [("dns", 2 + 2 * at, 0, b""), ("found", 3 + 2 * at, 0, b"")]
     made = asked([*events, ("failed", 200, 0, b""), ("found", 201, 0, b"")], way)
-    assert made.requests.values("failure") == ["failed", *[None] * inner]
+    assert made.requests.values("failure") == ["failed" if not inner else None, *[None] * inner]
+    assert made.totals.unknown == (inner + 1 if inner else 0)
+    assert made.totals.unknown_failures == ({"dns": 1} if inner else {})
 
 
 @pytest.mark.parametrize("activity", [0, 1])

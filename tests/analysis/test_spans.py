@@ -219,3 +219,9 @@ def test_names_that_are_not_there_are_errors() -> None:
         dd.spans(trace, START, STOP, by="Idd")
     with pytest.raises(UsageError, match="by no column"):
         dd.spans(trace, START, STOP, by=())
+
+
+def test_a_note_says_where_threads_do_not_wait_for_what_they_began() -> None:
+    crossed = dd.spans(recorded([(1, 1, 7), (2, 2, 8), (1, 2, 9), (2, 1, 10)]), START, STOP)
+    waited = dd.spans(recorded([(1, 1, 7), (2, 1, 8), (1, 2, 9), (2, 2, 10)]), START, STOP)
+    assert [any("TplEventSource" in note for note in table.notes) for table in (crossed, waited)] == [True, False]

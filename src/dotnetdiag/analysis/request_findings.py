@@ -48,7 +48,8 @@ def of_requests(made: RequestReport, recorded: Recorded) -> Iterator[Finding]:
     """That requests failed, waited for a connection, or took far longer than others."""
     by_route, seconds = made.by_route.to_pylist(), recorded.seconds
     for kind, what in CALLS.items():
-        yield from _of_failures([row for row in by_route if row["kind"] == kind], what)
+        unknown = made.totals.unknown_failures.get(kind, 0)
+        yield from _of_failures([row for row in by_route if row["kind"] == kind], what, unknown)
     if made.by_route.losses.lost == 0:  # the ends may be among what was lost
         yield from _under_way(by_route, recorded)
     yield from _of_queues([row for row in by_route if row["queue_ms"]], seconds)
@@ -114,9 +115,10 @@ def _of_tail(row: Mapping[str, Any], kind: str, seconds: float) -> Finding:
     return Finding(severity=max(SOME, share_of(row["slow_ms"], seconds)), question="requests", text=text)
 
 
-def _of_failures(routes: Sequence[Mapping[str, Any]], what: str) -> Iterator[Finding]:
-    """Of one kind, those that failed, the most first."""
+def _of_failures(routes: Sequence[Mapping[str, Any]], what: str, unknown: int) -> Iterator[Finding]:
+    """Of one kind, those that failed, the most first; of so many which ones is ``unknown``."""
     count, number = (sum(row[name] for row in routes) for name in ("count", "failed"))
+    number += unknown
     if not number or 100.0 * number < LEAST * count:
         return
     failed = sorted((row for row in routes if row["failed"]), key=lambda row: -row["failed"])
@@ -124,7 +126,9 @@ def _of_failures(routes: Sequence[Mapping[str, Any]], what: str) -> Iterator[Fin
     text += ", ".join(f"{row['route']} ({row['failed']:,})" for row in failed[:ROUTES])
     if len(failed) > ROUTES:
         text += f" and {len(failed) - ROUTES:,} more"
-    why = failed[0]["failure"]
+    if unknown:
+        text += f"{', and ' if failed else ''}{unknown:,} that the recording does not tell from others"
+    why = failed[0]["failure"] if failed and not unknown else NO_REASON
     if why != NO_REASON:
         text += f'{"; most of the first" if len(failed) > 1 else ", most of them"}: "{why[:LONGEST_TEXT]}"'
     yield Finding(severity=100.0 * number / count, question="requests", text=text)

@@ -55,6 +55,13 @@ class RequestKind:
     code: str = ""
     arguments: tuple[str, ...] = ()
 
+    @property
+    def waits(self) -> bool:
+        """Whether, where there are no ids of activities, ends are of what their thread has open: of scopes, and of commands whose events get no ids
+        by themselves, and which most programs wait for. Of others see ``unnamed_ends``.
+        """
+        return self.name == SCOPE or bool(self.starts)
+
     def begins(self, schema: EventSchema) -> bool:
         """Whether events of a type are its begin."""
         return schema.provider == self.provider and schema.name == (self.starts or f"{self.task}/Start")

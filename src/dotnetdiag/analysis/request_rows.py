@@ -13,7 +13,7 @@ from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
 from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS, routes
-from dotnetdiag.analysis.request_spans import DEEPEST, RequestSpans
+from dotnetdiag.analysis.request_spans import DEEPEST, FAILED, UNKNOWN_MS, RequestSpans
 from dotnetdiag.analysis.request_tails import TAIL_SHARE, RequestTails, least_of_tails
 from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
 from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
@@ -24,8 +24,6 @@ from dotnetdiag.trace.distinct import ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-FAILED = 500
-"""Of a status: from here on it is the fault of who answers."""
 _SUMMED = ("cpu_ms", "lock_ms", "allocated_bytes")
 """What a span has of its own, and of what is within it."""
 _ROW = np.dtype([
@@ -34,6 +32,7 @@ _ROW = np.dtype([
     *((name, "i4") for name in ("label", "reason", "parent", "group")),
     ("kind", "i1"),
     ("depth", "i1"),
+    ("is_unknown", "i1"),
 ])  # fmt: skip
 _COLUMNS = (
     *("start_ms", "duration_ms", "pid", "tid", "kind", "name", "status", "failure", "queue_ms"),
@@ -58,8 +57,8 @@ class RequestRows:
         self._rows = SpilledRows(_ROW)
         self._ways, self._way = routes(spans.labels, np.arange(len(spans.labels)))
         self._counts = np.zeros(len(KINDS), np.int64)
-        self._failed = self._unfinished = 0
-        self._groups, self._sums = RunningGroups(), RunningSums(("failed", "queued", "queue_ms", *COSTS))
+        self._failed = self._unfinished = self.unknown = 0
+        self._groups, self._sums = RunningGroups(), RunningSums(("failed", "unknown", "queued", "queue_ms", *COSTS))
         self._open_since, self._warm = np.zeros(0), np.zeros(0)
         """Of each group when the first began of those that have no end; infinite where all have one. And when the first ended
         that has one."""
@@ -85,20 +84,22 @@ class RequestRows:
         some["reason"][is_nameless] = reason[is_nameless]
         self._counts += np.bincount(kind, minlength=len(KINDS))
         self._failed += int(has_failed.sum())
-        self._unfinished += int(np.isnan(some["duration_ms"]).sum())
+        is_unknown = some["is_unknown"] > 0
+        still = np.isnan(some["duration_ms"]) & ~is_unknown
+        self._unfinished += int(still.sum())
+        self.unknown += int(is_unknown.sum())
         group = self._groups.add(kind.astype(np.int64) << 32 | self._way[some["label"]], numbers, some["duration_ms"])
         some["group"] = group
         self._durations.add(group, some["duration_ms"])
         fresh = np.full(len(self._groups) - len(self._open_since), np.inf)
         self._open_since, self._warm = np.append(self._open_since, fresh), np.append(self._warm, fresh)
-        still = np.isnan(some["duration_ms"])
-        first = np.flatnonzero(~still & np.isinf(self._warm[group]))[::-1]
+        first = np.flatnonzero(~np.isnan(some["duration_ms"]) & np.isinf(self._warm[group]))[::-1]
         self._warm[group[first]] = (some["start_ms"] + some["duration_ms"])[first]  # of several the first stays
         np.minimum.at(self._open_since, group[still], some["start_ms"][still])
         queue = some["queue_ms"]
         self._sums.add(
             group,
-            {"failed": has_failed, "queued": ~np.isnan(queue), "queue_ms": np.nan_to_num(queue)}
+            {"failed": has_failed, "unknown": is_unknown, "queued": ~np.isnan(queue), "queue_ms": np.nan_to_num(queue)}
             | {name: some[name] for name in COSTS},
         )
         rows = np.flatnonzero(has_failed)
@@ -119,8 +120,7 @@ class RequestRows:
 
     def totals(self) -> tuple[int, int, int, dict[str, int]]:
         """How many, how many failed, have no end, and how many there are of each kind."""
-        by_kind = {KINDS[one].name: int(self._counts[one]) for one in np.flatnonzero(self._counts).tolist()}
-        return len(self), self._failed, self._unfinished, by_kind
+        return len(self), self._failed, self._unfinished, by_kind(self._counts)
 
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
         """All of them."""
@@ -144,7 +144,7 @@ class RequestRows:
             "route": Coded(Text.from_pylist([*self._ways]), way),
             "count": whole(found.count[order]),
             "failed": whole(sums["failed"][order]),
-            "unfinished": whole((found.count - found.known)[order]),
+            "unfinished": whole((found.count - found.known - sums["unknown"])[order]),
             "open_since_ms": number(self._open_since[order]),
             "total_ms": number(found.total[order]),
             "median_ms": number(self._median[order]),
@@ -200,6 +200,14 @@ def _cost(values: Array, name: str, told: bool) -> Scalar:
     return number(values, known) if name.endswith("_ms") else whole(values, known)
 
 
+def by_kind(counts: Array) -> dict[str, int]:
+    """Of each kind that has some how many."""
+    made = dict[str, int]()
+    for one in np.flatnonzero(counts).tolist():
+        made[KINDS[one].name] = made.get(KINDS[one].name, 0) + int(counts[one])
+    return made
+
+
 class RunningSums:
     """Of groups the sums of several values, some rows after the others."""
 
@@ -231,12 +239,14 @@ def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
         for name in ("queue_ms", "pid", "tid", "status", "label", "reason", "kind"):
             rows[name] = some[name][own]
         begin, end = some["ms"][own], some["stop_ms"][own]
-        rows["start_ms"], rows["duration_ms"] = begin, np.maximum(end - begin, 0.0)
+        is_unknown = end == UNKNOWN_MS
+        rows["start_ms"], rows["is_unknown"] = begin, is_unknown
+        rows["duration_ms"] = np.where(is_unknown, np.nan, np.maximum(end - begin, 0.0))
         below = sums.read(len(sums) - last, len(sums) - first)[::-1]
         for name in _SUMMED:
             rows[name] = below[name][own]
         if pauses is not None:
-            rows["gc_ms"] = pauses.within(rows["pid"], begin, end)
+            rows["gc_ms"] = pauses.within(rows["pid"], begin, np.where(is_unknown, np.nan, end))
         parent = spans.nearest(some["parent"][own], IS_SHOWN)
         rows["parent"] = np.where(parent >= 0, place[parent], -1)
         numbers = place[first + own]

@@ -22,6 +22,7 @@ from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.trees import levels
+from dotnetdiag.analysis.unnamed_ends import NOTHING, Ends, unnamed_ends
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct, ranked
 from dotnetdiag.trace.table import EventTable
@@ -36,11 +37,17 @@ _SPAN = np.dtype([
     *((name, "i4") for name in ("label", "reason", "parent")),
     ("kind", "i1"),
 ])  # fmt: skip
-_OPEN = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("activity", "i8"), ("status", "i8"), ("row", "i4")])
-"""A start whose end has not come, or an end of which no start is known."""
+_OPEN = np.dtype([
+    ("ms", "f8"), *((name, "i8") for name in ("pid", "tid", "activity", "status")), ("row", "i4"), ("is_unknown", "i1")
+])  # fmt: skip
+"""A start whose end has not come, or an end of which no start is known. ``is_unknown``: as of ``unnamed_ends``."""
+UNKNOWN_MS = -np.inf
+"""When something ended of which that is not known, though it may have been told."""
+FAILED = 500
+"""Of a status: from here on it is the fault of who answers."""
 _ANY = 1 << 31
 """Of names as many as there are: those of which they are made are limited."""
-_NOTHING = np.zeros(0, _OPEN)
+_NO_SPANS = np.zeros(0, _OPEN)
 _NO_ROWS = np.zeros(0, np.int64)
 SMALL_WINDOW = FOLDED_ROWS // 4
 """Rows of windows where spans alone are asked for: they are followed together anyway, and windows take 28 MB less."""
@@ -70,11 +77,13 @@ class RequestSpans:
         self._activities = _ActivityRows()
         self._latest, self._first = LatestRows(np.zeros(0), np.zeros(0), np.zeros(0)), 0
         self._to_put: tuple[Array, Array] | None = None
-        self._open = [_NOTHING] * len(KINDS)
-        self._last = [_NOTHING] * len(KINDS)
+        self._open = [_NO_SPANS] * len(KINDS)
+        self._last = [_NO_SPANS] * len(KINDS)
         """What has no activity, the last of each thread before, and those that began since."""
         self._waiting = 0
         self.has_activities = False
+        self.unknown_failures = np.zeros(len(KINDS), np.int64)
+        """So many of each kind failed of those whose end is not known."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -133,6 +142,7 @@ class RequestSpans:
         made.rows, made._activities = self.rows.copy(), self._activities.copy()
         made._parent, made._kind, made._depth = (one.copy() for one in (self._parent, self._kind, self._depth))
         made._open, made._last = [*self._open], [*self._last]
+        made.unknown_failures = self.unknown_failures.copy()
         return made
 
     def follow(self, until: float) -> Followed:
@@ -143,19 +153,27 @@ class RequestSpans:
             self._to_put = None
         self._first = len(self.rows)
         begun = self._begin(until)
-        ended, rows = [_NOTHING], [np.zeros(0, np.int32)]
+        ended, rows = [_NO_SPANS], [np.zeros(0, np.int32)]
         for number, one in enumerate(self._events):
             starts, stops = self._open[number], _open(one.stops.take(until), one.kind.status)
-            if len(one.failures):
-                self._fail(number, one, starts, stops, one.failures.take(until))
-            first, last = _ends(starts, stops)
-            if len(first):
+            failures = one.failures.take(until)
+            failures = failures.of(np.argsort(failures.ms, kind="stable"))
+            unnamed = NOTHING if one.kind.waits else unnamed_ends(starts, stops, _open(failures))
+            if len(failures):
+                self._fail(number, one, starts, stops, failures, unnamed)
+            if len(unnamed.unknown):
+                self.write("stop_ms", starts["row"][unnamed.unknown], np.full(len(unnamed.unknown), UNKNOWN_MS))
+                self.unknown_failures[number] += int((stops["status"][unnamed.loose] >= FAILED).sum())
+                starts = starts.copy()
+                starts["is_unknown"][unnamed.unknown] = 1
+            first, last = _ends(starts, stops, unnamed, waits=one.kind.waits)
+            if len(first) or len(unnamed.unknown):
                 rows.append(starts["row"][first])
                 ended.append(stops[last])
                 self.write("stop_ms", rows[-1], ended[-1]["ms"])
                 if one.kind.status:
                     self.write("status", rows[-1], ended[-1]["status"])
-                self._open[number] = np.delete(starts, first)
+                self._open[number] = np.delete(starts, np.append(first, np.setdiff1d(unnamed.unknown, unnamed.kept)))
         return Followed(first=self._first, begun=begun, rows=np.concatenate(rows), ended=np.concatenate(ended))
 
     def _begin(self, until: float) -> Array:
@@ -176,7 +194,7 @@ class RequestSpans:
                 parts.setdefault(name, []).append(values)
         if not parts:
             self._latest = LatestRows(np.zeros(0), np.zeros(0), np.zeros(0))
-            return _NOTHING
+            return _NO_SPANS
         some = {name: np.concatenate(values) for name, values in parts.items()}
         by_time = np.argsort(some["ms"], kind="stable")
         some = {name: values[by_time] for name, values in some.items()}
@@ -228,17 +246,17 @@ class RequestSpans:
         parent[above % DEEPEST == 0] = -1
         return (above % DEEPEST + 1).astype(np.int8)
 
-    def _fail(self, number: int, one: SpanEvents, starts: Array, stops: Array, failures: Kept) -> None:
+    def _fail(self, number: int, one: SpanEvents, starts: Array, stops: Array, failures: Kept, unnamed: Ends) -> None:
         """Each is of what is under way, or was last. HttpClient tells that a request failed within the activity of its answer's content, where that
         breaks off: then it is the span around.
         """
-        if not len(failures):
-            return
-        failures = failures.of(np.argsort(failures.ms, kind="stable"))
         texts, which = one.reasons(failures)
         why, told = self._reasons.each(texts)[which], _open(failures)
         of = under_way((starts["ms"], _keys(starts)), (told["ms"], _keys(told)), (stops["ms"], _keys(stops)))
-        own, others = np.flatnonzero(of >= 0), np.flatnonzero(of < 0)[::-1]  # of several of these the first stays
+        of[unnamed.asked] = unnamed.of
+        self.unknown_failures[number] += int((unnamed.of < 0).sum())
+        own, others = np.flatnonzero(of >= 0), np.flatnonzero(of < 0)
+        others = np.setdiff1d(others, unnamed.asked)[::-1]  # of several of these the first stays
         self.write("reason", starts["row"][of[own]], why[own])
         at = self.of_activity(failures.pid[others], failures["activity"][others], failures.ms[others])
         at = self.nearest(at, np.arange(len(KINDS)) == number)
@@ -402,17 +420,22 @@ def _open(kept: Kept, status: str = "") -> Array:
     return made
 
 
-def _ends(starts: Array, stops: Array) -> tuple[Array, Array]:
-    """(starts that have ended, the stop of each): by their activities where both have one, and what is left by threads, where one of the two has
-    none, which the runtime does now and then.
+def _ends(starts: Array, stops: Array, unnamed: Ends, *, waits: bool) -> tuple[Array, Array]:
+    """(starts that have ended, the stop of each): by their activities where both have one; where both have none as ``unnamed`` says, or by threads
+    that wait; and what is left by threads, where one of the two has none, which the runtime does now and then.
     """
     if not len(starts) or not len(stops):
         return _NO_ROWS, _NO_ROWS
-    made = pairs(starts["ms"], _keys(starts), stops["ms"], _keys(stops))
+    made = np.full(len(starts), -1)
+    some, ends = (np.flatnonzero((of["activity"] > 0) | waits) for of in (starts, stops))
+    found = pairs(starts["ms"][some], _keys(starts[some]), stops["ms"][ends], _keys(stops[ends]))
+    made[some[found >= 0]] = ends[found[found >= 0]]
+    made[unnamed.first] = unnamed.last
     is_loose = np.ones(len(stops), np.bool_)
     is_loose[made[made >= 0]] = False
+    is_loose[unnamed.loose] = False
     for has_activity in (True, False) if is_loose.any() else ():
-        first = np.flatnonzero((made < 0) & ((starts["activity"] > 0) == has_activity))
+        first = np.flatnonzero((made < 0) & ((starts["activity"] > 0) == has_activity) & (starts["is_unknown"] == 0))
         last = np.flatnonzero(is_loose & ((stops["activity"] > 0) != has_activity))
         if len(first) and len(last):
             one, other = starts[first], stops[last]

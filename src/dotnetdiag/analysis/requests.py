@@ -22,7 +22,7 @@ from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
 from dotnetdiag.analysis.request_kinds import HTTP, IS_SERVED, LOGGING, PROVIDERS
-from dotnetdiag.analysis.request_rows import RequestRows
+from dotnetdiag.analysis.request_rows import RequestRows, by_kind
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
 from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Table
@@ -40,15 +40,21 @@ NO_ACTIVITIES = (
     "no activity ids: what is within what is not known, nor what a request spent "
     + "(record with --providers …,System.Threading.Tasks.TplEventSource:0x80:4 too)"
 )
+UNKNOWN_ENDS = "of {:,} it is not known when and how they ended{}: several of a kind were under way at once, on threads that do not wait for them"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestTotals:
-    """``by_kind``: how many of each. ``unfinished`` have no end in the recording. ``failed``: with a failure, or a status of 500 or more."""
+    """``by_kind``: how many of each. ``unfinished`` have no end in the recording. ``failed``: with a failure, or a status of 500 or more. Without ids
+    of activities ``unknown`` are those of which it is not known when and how they ended; ``unknown_failures``: how many of
+    each kind failed of these. They are not among the other two.
+    """
 
     count: int
     failed: int
     unfinished: int
+    unknown: int
+    unknown_failures: Mapping[str, int]
     by_kind: Mapping[str, int]
 
 
@@ -166,15 +172,25 @@ class RequestsFold:
         """The answer."""
         whole = self._copy()
         whole._follow(np.inf)
-        rows = RequestRows(whole._spans, whole._costs)
+        rows, unknown_failures = RequestRows(whole._spans, whole._costs), by_kind(whole._spans.unknown_failures)
         del whole
         notes = [] if len(rows) else [NO_EVENTS]
         if len(rows) and not rows.has_activities:
             notes.append(NO_ACTIVITIES)
-        count, failed, unfinished, by_kind = rows.totals()
+        if rows.unknown:
+            told = ", ".join(f"{count:,} {name}" for name, count in unknown_failures.items())
+            notes.append(UNKNOWN_ENDS.format(rows.unknown, f" (failed: {told})" if told else ""))
+        count, failed, unfinished, of_kinds = rows.totals()
         return RequestReport(
             requests=rows.table(notes, self._losses.told),
             by_route=rows.by_route(notes, self._losses.told),
-            totals=RequestTotals(count=count, failed=failed, unfinished=unfinished, by_kind=by_kind),
+            totals=RequestTotals(
+                count=count,
+                failed=failed,
+                unfinished=unfinished,
+                unknown=rows.unknown,
+                unknown_failures=unknown_failures,
+                by_kind=of_kinds,
+            ),
             notes=tuple(notes),
         )

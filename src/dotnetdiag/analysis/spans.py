@@ -20,6 +20,10 @@ from dotnetdiag.trace.trace import Trace
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 ACTIVITY, THREAD = "activity", "tid"
+CROSSING = (
+    "ends came on other threads than begins: of those above some may have the end of another "
+    "(record with System.Threading.Tasks.TplEventSource:0x80:4 too, for ids of activities)"
+)
 
 
 def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None = None) -> Table:
@@ -27,8 +31,8 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
 
     ``by`` names the columns that both have and that say which belong together; the start that came last and is still open is the one
     that ends. What happened in one tick is in the order of the thread; of several threads, the starts are before the stops. None: the
-    ids of activities if all of both have one, else a field that numbers both (``Count`` of ``GC/Start``), else the thread. Always within
-    a process.
+    ids of activities if all of both have one, else a field that numbers both (``Count`` of ``GC/Start``), else the thread, with a note where
+    both begins and ends are left over. Always within a process.
 
     Columns: ``start_ms``, ``stop_ms``, ``duration_ms`` (None where the recording has no stop), ``pid``, ``tid``, ``stop_tid``, the fields
     of the start, and those of the stop, as ``stop_Name`` (``payload.Name`` where a column of ours is called so). Stops without a start
@@ -64,6 +68,7 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
     notes = [f"by {', '.join(keys)}"]
     notes += [f"{open_still:,} without {stop}"] if open_still else []
     notes += [f"{loose:,} {stop} without {start}"] if loose else []
+    notes += [CROSSING] if by is None and keys == [THREAD] and open_still and loose else []
     return Table(
         columns,
         title=f"{start} to {stop}",

@@ -219,7 +219,8 @@ def requests(source: PathText | Trace) -> RequestReport:
     (what it and all within it spent; of a pause of the collector all that are under way), ``parent`` (the number of a row) and ``depth``.
 
     It needs the EventSources of what is asked for, and ``System.Threading.Tasks.TplEventSource:0x80:4`` for the ids of activities; samples, ticks
-    and contention for what is spent. Raises InputError and FormatError for a path, as ``open``.
+    and contention for what is spent. Without those ids the ends are known of what was alone of its kind under way (``.totals.unknown`` others).
+    Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.requests import requests as ask
 

@@ -1,0 +1,128 @@
+"""Which end is of which begin, where nothing but the time tells."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dotnetdiag.analysis.everything import everything
+from dotnetdiag.analysis.request_spans import _OPEN
+from dotnetdiag.analysis.requests import requests
+from dotnetdiag.analysis.unnamed_ends import unnamed_ends
+from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
+from dotnetdiag.trace.trace import Trace
+
+BEGIN, END, FAIL = "begin", "end", "fail"
+HTTP = "System.Net.Http"
+
+
+def events(steps: Sequence[tuple[str, int]], kind: str, first_row: int = 0) -> Any:
+    ms = [at for at, (what, _) in enumerate(steps) if what == kind]
+    made = np.zeros(len(ms), _OPEN)
+    made["ms"], made["pid"], made["row"] = ms, [steps[at][1] for at in ms], np.array(ms) + first_row
+    return made
+
+
+def one_by_one(steps: Sequence[tuple[str, int]]) -> tuple[dict[int, int], set[int], dict[int, int]]:
+    """(ends by begins, begins whose end is not known, begins by failures: -1 for not known), one event after the other."""
+    ended, unknown, of = dict[int, int](), set[int](), dict[int, int]()
+    stretch: dict[int, list[int]] = {}
+    left: dict[int, int] = {}
+    for at, (what, pid) in enumerate(steps):
+        inside = stretch.setdefault(pid, [])
+        if what == BEGIN:
+            inside.append(at)
+            left[pid] = left.get(pid, 0) + 1
+            if left[pid] < len(inside):
+                unknown.update(inside)
+        elif what == FAIL and inside:
+            of[at] = inside[0] if len(inside) == 1 else -1
+        elif what == END and inside:
+            left[pid] -= 1
+            if len(inside) == 1:
+                ended[inside[0]] = at
+            else:
+                unknown.update(inside)
+            if not left[pid]:
+                inside.clear()
+    return ended, unknown, of
+
+
+STEPS = st.lists(st.tuples(st.sampled_from([BEGIN, BEGIN, END, END, FAIL]), st.integers(1, 2)), max_size=24)
+
+
+@given(STEPS, st.integers(1, 24))
+def test_in_parts_and_at_once_as_one_by_one(steps: list[tuple[str, int]], size: int) -> None:
+    ended, unknown, of = dict[int, int](), set[int](), dict[int, int]()
+    waiting = np.zeros(0, _OPEN)
+    for first in range(0, len(steps), size):
+        part = [step if first <= at < first + size else ("", 0) for at, step in enumerate(steps)]
+        starts = np.concatenate([waiting, events(part, BEGIN)])
+        stops, failures = events(part, END), events(part, FAIL)
+        found = unnamed_ends(starts, stops, failures)
+        ended |= dict(zip(starts["row"][found.first].tolist(), stops["row"][found.last].tolist(), strict=True))
+        unknown |= {*starts["row"][found.unknown].tolist()}
+        rows = np.append(starts["row"], -1)[found.of].tolist()
+        of |= dict(zip(failures["row"][found.asked].tolist(), rows, strict=True))
+        starts["is_unknown"][found.unknown] = 1
+        waiting = np.delete(starts, np.append(found.first, np.setdiff1d(found.unknown, found.kept)))
+    assert (ended, unknown, of) == one_by_one(steps)
+
+
+def recorded(steps: Sequence[tuple[int, int, int]], activities: Sequence[int] = ()) -> Trace:
+    """(1 begins, 2 ends, 3 ends with status 500; thread; ms)."""
+    file = io.BytesIO()
+    path = (Field(name="pathAndQuery", type=FieldType(code=TypeCode.STRING)),)
+    status = (Field(name="statusCode", type=FieldType(code=TypeCode.INT32)),)
+    with Writer(file, frequency=1000) as writer:
+        for number, name, fields in ((1, "RequestStart", path), (2, "RequestStop", status)):
+            writer.add_metadata(Metadata(metadata_id=number, provider=HTTP, event_id=number, name=name, fields=fields))
+        for at, (kind, thread, ms) in enumerate(steps):
+            ids: dict[str, Any] = {"activity": UUID(int=activities[at])} if activities else {}
+            payload = "/x\0".encode("utf-16-le") if kind == 1 else (200 if kind == 2 else 500).to_bytes(4, "little")
+            writer.write_event(min(kind, 2), ms, payload, thread=thread, **ids)
+    return Trace(file.getvalue())
+
+
+def test_one_after_the_other_ends_are_known_on_whatever_threads() -> None:
+    steps = [step for at in range(20) for step in ((1, at % 3, 10 * at), (2 + (at == 7), (at + 1) % 3, 10 * at + 4))]
+    made = requests(recorded(steps))
+    assert set(made.requests.values("duration_ms")) == {4.0}
+    assert [at for at, status in enumerate(made.requests.values("status")) if status == 500] == [7]
+    assert (made.totals.failed, made.totals.unknown, made.totals.unfinished) == (1, 0, 0)
+
+
+AT_ONCE = [(1, 1, 0), (1, 2, 1), (3, 1, 5), (2, 1, 9), (1, 3, 20), (2, 2, 23)]
+
+
+def test_of_several_at_once_nothing_is_said_that_is_not_known() -> None:
+    made = requests(recorded(AT_ONCE))
+    assert made.requests.values("duration_ms") == [None, None, 3.0]
+    assert made.requests.values("status")[:2] == [None, None]
+    assert (made.totals.unknown, made.totals.unknown_failures, made.totals.unfinished) == (2, {"client": 1}, 0)
+    assert made.by_route.values("unfinished") == [0]
+    assert any("2" in note and "not known when and how they ended (failed: 1 client)" in note for note in made.notes)
+
+
+def test_advice_counts_failures_of_which_nobody_knows_whose_they_are() -> None:
+    report = everything(recorded([*AT_ONCE, (1, 1, 5000), (2, 2, 5001)])).reports["advice"]
+    assert report.findings.values("text") == [
+        "1 of 4 requests that went out failed: 1 that the recording does not tell from others"
+    ]
+
+
+def test_with_activities_they_are_known() -> None:
+    made = requests(recorded(AT_ONCE, [1, 2, 1, 2, 3, 3]))
+    assert made.requests.values("duration_ms") == [5.0, 8.0, 3.0]
+    assert (made.totals.failed, made.totals.unknown) == (1, 0)
+
+
+def test_a_report_for_programs_says_how_many_are_unknown() -> None:
+    told = requests(recorded(AT_ONCE)).to_json()
+    assert (told["totals"]["unknown"], told["totals"]["unknown_failures"]) == (2, {"client": 1})
