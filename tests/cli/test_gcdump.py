@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -289,12 +290,49 @@ def test_a_diff_knows_types_in_other_folders(tmp_path: Path) -> None:
     done = run("diff", before, after, "--fail-above", "1", "--json")
     assert (done.exit_code, json.loads(done.stdout)["types"]) == (0, [])
     after = put("after.gcdump", ["/shared/10.0.14/CoreLib.dll", "/app/B.dll"], nodes=10)
+    done = run("diff", before, after, "--fail-above", "1", "--json")  # one of which the module is not known is no other
+    (shrunk,) = json.loads(done.stdout)["types"]
+    assert (done.exit_code, shrunk["module"], shrunk["count_before"], shrunk["count_after"]) == (
+        0,
+        "/app/B.dll",
+        51,
+        11,
+    )
+    before = put("before.gcdump", ["/shared/10.0.13/CoreLib.dll", "/app/A.dll"])
     done = run("diff", before, after, "--fail-above", "1")
     assert done.exit_code == 1
     marked = [line for line in done.stdout.splitlines() if "App.A" in line and " > " not in line]
     assert ["above the limit" in line for line in marked] == [True, False]  # what has gone of the other module
     (grown, _) = json.loads(run("diff", before, after, "--json").stdout)["types"]
     assert grown["module"] == "/app/B.dll"
+
+
+@pytest.mark.parametrize(("problems", "code"), [((), 1), (("3 events were lost",), 2)])
+@pytest.mark.parametrize("form", [(), ("--json",), ("--format", "csv")])
+def test_a_verdict_does_not_depend_on_who_reads_it(
+    tmp_path: Path, problems: tuple[str, ...], code: int, form: tuple[str, ...]
+) -> None:
+    """``… | head -1`` in a script that asks for the code of each part."""
+    before = written(chain(3), tmp_path / "before.gcdump")
+    heap = replace(chain(3000), completeness=Completeness(problems=problems))
+    after = written(heap, tmp_path / "after.gcdump")
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [
+        sys.executable,
+        "-m",
+        "dotnetdiag",
+        "gcdump",
+        "diff",
+        str(before),
+        str(after),
+        "--fail-above",
+        "5%",
+        *form,
+    ]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writing)
+    assert (done.returncode, b"error" in done.stderr) == (code, False)
 
 
 def test_a_limit_does_not_hold_of_what_is_not_complete(file: Path, tmp_path: Path) -> None:
@@ -365,6 +403,7 @@ def test_each_dump_of_a_recording_is_there(tmp_path: Path) -> None:
     session.start(7)
     session.nodes([(A, 16, 1, 0)])
     session.edges([])
+    session.roots([(A, 2, 0, 0x33)])
     session.stop(7)
     path = tmp_path / "two.nettrace"
     path.write_bytes(session.data())

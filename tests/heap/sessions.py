@@ -67,7 +67,10 @@ class Session:
         self.event(SUSPENDING, struct.pack("<IIH", 1, count, 0), thread=thread)
         self.event(GC_START, struct.pack("<IIIIHQ", count, depth, 1, kind, 0, 0), thread=thread)
 
-    def stop(self, count: int = 1, *, thread: int = 1) -> None:
+    def stop(self, count: int = 1, *, thread: int = 1, has_roots: bool = True) -> None:
+        """The end; roots come before it, be they none."""
+        if has_roots and self.next[NODES] and not self.next[ROOTS]:
+            self.roots([])
         self.event(GC_STOP, struct.pack("<IIH", count, 2, 0), thread=thread)
         self.event(
             HEAP_STATS, struct.pack("<10QIIIH", *[10] * 10, 0, 0, 0, 0) + struct.pack("<QQ", 5, 5), thread=thread

@@ -345,7 +345,9 @@ def test_paths_of_what_is_not_reached_are_none() -> None:
     heap = heap_from(["Root", "A", "Lost"], [(0, 1)])
     table = heap.paths_to_root("Lost")
     assert len(table) == 0
-    assert table.notes == ("1 of 1 object is not reached from any root: garbage in this heap",)
+    assert table.notes == (
+        "1 of 1 object is not reached from any root: garbage, or what the runtime keeps without a root, as literal strings since .NET 8",
+    )
     heap = replace(heap, completeness=Completeness(problems=("3 events were lost",)))
     assert heap.paths_to_root("Lost").notes == (
         "1 of 1 object is not reached from any root: garbage, or what held them is missing",
@@ -603,7 +605,7 @@ def test_the_graph_is_that_of_networkx_and_igraph() -> None:
     assert (graph.number_of_nodes(), graph.number_of_edges()) == (heap.nodes, heap.edges)
     assert (other.vcount(), other.ecount()) == (heap.nodes, heap.edges)
     assert graph.nodes[heap.root]["type"] == other.vs[heap.root]["type"] == ROOTS
-    assert sum(nx.get_node_attributes(graph, "size").values()) == sum(other.vs["size"]) == heap.bytes
+    assert sum(nx.get_node_attributes(graph, "bytes").values()) == sum(other.vs["bytes"]) == heap.bytes
     theirs = nx.immediate_dominators(graph, heap.root)
     ours = {node: int(over) for node, over in enumerate(heap.dominators) if over >= 0}
     assert {node: over for node, over in theirs.items() if over is not None and node != heap.root} == ours

@@ -338,6 +338,8 @@ def lacking(session: Session, **about: Any) -> Heap:
     session.nodes([(C, 24, 1, 0)])
     if about.get("stop", True):
         session.stop()
+    else:
+        session.roots([])
     session.module(0xA0, "/app/app.dll")
     return heap_of(session.data())
 
@@ -363,10 +365,25 @@ def test_a_walk_without_an_end_or_a_begin_says_so() -> None:
     session.types([(1, "App.A")])
     session.nodes([(A, 24, 1, 0)])
     session.edges([])
+    session.roots([])
     assert heap_of(session.data()).completeness.problems == (
         "the begin of the collection was not seen",
         "the end of the collection was not seen",
     )
+
+
+def test_without_events_of_roots_nothing_is_known_of_what_holds_the_objects() -> None:
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.nodes([(A, 24, 1, 0)])
+    session.edges([])
+    session.stop(has_roots=False)
+    heap = heap_of(session.data())
+    assert heap.completeness.problems == (
+        "no GC/BulkRootEdge and no GC/BulkRootStaticVar came: what holds the objects is not known",
+    )
+    assert not heap.has_roots
 
 
 def test_lost_events_are_told() -> None:

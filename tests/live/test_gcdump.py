@@ -356,6 +356,24 @@ def test_types_that_another_session_was_told_of_are_said_to_be_its() -> None:
         assert dd.heap(client).completeness.complete
 
 
+def test_what_came_first_is_kept_when_the_target_does_not_answer_once_more() -> None:
+    with heap_workload("10", 5000) as target, dd.Client(target.pid) as client:
+        observer = HeapObserver(again=lambda _: os.kill(target.pid, signal.SIGSTOP))
+        with client.trace("Microsoft-Windows-DotNETRuntime:0x1980001:5") as session:
+            reader = threading.Thread(target=lambda: list(iter(lambda: session.read(1 << 16), b"")))
+            reader.start()
+            time.sleep(1)  # it has told of types by then
+            try:
+                done = collect_heap(HeapOptions(target=Target(client=client), timeout=3), observer)
+            finally:
+                os.kill(target.pid, signal.SIGCONT)
+            session.stop()
+            reader.join()
+    assert done.heap.objects > 5000
+    assert any("types have no name" in problem for problem in done.heap.completeness.problems)
+    assert any(note.startswith("Once more it did not answer") for note in done.notes)
+
+
 # how it goes wrong ----------------------------------------------------------------------------------------------------
 
 

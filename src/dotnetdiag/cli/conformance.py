@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from dotnetdiag.cli import verdict
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import process_options
 from dotnetdiag.cli.output import format_option, show
@@ -62,6 +63,7 @@ def conformance(
     results = []
     for result in examine(address, pid=pid, age=age, dangerous=dangerous):
         results.append(result)
+        verdict.settle(int(any(result.outcome is Outcome.FAILED for result in results)))
         if form == "table":
             echo(f"{MARKS[result.outcome.value]}  {result.name}" + (f": {result.detail}" if result.detail else ""))
     rows = [
@@ -80,5 +82,5 @@ def conformance(
         echo(", ".join(counts), err=True)
 
     show(form, lambda: Table.of_rows(rows, title="conformance"), people=people, document=lambda: rows)
-    if any(result.outcome is Outcome.FAILED for result in results):
-        raise click.exceptions.Exit(1)
+    if verdict.settled():
+        raise click.exceptions.Exit(verdict.settled())

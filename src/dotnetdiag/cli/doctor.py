@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from dotnetdiag.cli import verdict
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.options import process_options
 from dotnetdiag.cli.output import format_option, show
@@ -63,9 +64,11 @@ def doctor(pid: int | None, name: str | None, port: str | None, form: str) -> No
             echo(f"  {finding.text}" + (f" -> {advice}" if advice else ""))
 
     rows = [as_dict(finding) for finding in findings]
+    code = int(not all(finding.ok for finding in findings))
+    verdict.settle(code)
     show(form, lambda: Table.of_rows(rows, title="findings"), people=people, document=lambda: rows)
-    if not all(finding.ok for finding in findings):
-        raise click.exceptions.Exit(1)
+    if code:
+        raise click.exceptions.Exit(code)
 
 
 def _what_to_type(code: str, pid: int | None) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dotnetdiag.cli import verdict
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.exits import TRACING_ERROR
+from dotnetdiag.cli.exits import OK, TRACING_ERROR
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.lean import be_lean
@@ -99,6 +100,9 @@ def diff(
     made = heaps[0].diff(heaps[1])
     above = grown(made, limit)
     is_known = all(heap.has_roots for heap in heaps)
+    is_certain = limit is None or made.completeness.complete
+    code = TRACING_ERROR if not (is_known and is_certain) else WORSE if above.names else OK
+    verdict.settle(code)
 
     def document() -> dict[str, Any]:
         return {
@@ -126,16 +130,13 @@ def diff(
     if not is_known:
         if form != TABLE:
             echo(NO_VERDICT, err=True)
-        raise click.exceptions.Exit(TRACING_ERROR)
-    if limit is None:
-        return
+        raise click.exceptions.Exit(code)
     if above.names and form == TABLE:
         echo(f"{len(above.names)} above the limit", err=True)
-    if not made.completeness.complete:
+    if not is_certain:
         echo("Nothing is certain of --fail-above: not all is in both heaps.", err=True)
-        raise click.exceptions.Exit(TRACING_ERROR)
-    if above.names:
-        raise click.exceptions.Exit(WORSE)
+    if code:
+        raise click.exceptions.Exit(code)
 
 
 def _show(made: HeapDiff, number: int, above: Grown) -> None:
@@ -146,7 +147,7 @@ def _show(made: HeapDiff, number: int, above: Grown) -> None:
     echo(f"{made.after_bytes:,} bytes, {made.grown_bytes:+,}; {made.after_objects:,} objects, {objects:+,}{mark}")
     if made.diagnostics_bytes > 0:
         echo(
-            f"{made.diagnostics_bytes:,} bytes of it are what the first session of events leaves in a process, and no leak."
+            f"{made.diagnostics_bytes:,} bytes more are what the first session of events leaves in a process, and no leak."
         )
     rows = [(place, row) for place, row in enumerate(made.types.to_pylist()) if not is_pseudo_node(row["type"])]
     rows.sort(key=lambda one: (-one[1]["bytes_grown"], -one[1]["retained_bytes_grown"]))

@@ -55,8 +55,9 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     """Show the types that fill a heap: how many objects, how many bytes, and how many bytes they keep alive.
 
     FILE is a .gcdump or a recording of a heap session; with -p the heap of a process is collected. Bytes are of all objects of a type
-    together; retained bytes are what would be free without them. They are of the graph as it is, in which an array of the runtime's own
-    holds what static variables hold: what a variable keeps alive says tree.
+    together; retained bytes are what each of them keeps alive alone, added up: so much at least would be free without them, and what several
+    of them hold together besides. They are of the graph as it is, in which an array of the runtime's own holds what static variables hold:
+    what a variable keeps alive says tree.
 
     Exit codes, of tree, paths and advice too: 0 there is an answer, also of a heap that is not complete, which is said (complete in --json);
     1 the process does not answer; 2 the file could not be read, or the heap not be collected; 3 wrong arguments, or no such process; 4 its

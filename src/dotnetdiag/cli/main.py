@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from dotnetdiag.cli.signals import interrupted
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere, prepare
+from dotnetdiag.cli.verdict import settled
 from dotnetdiag.errors import DiagnosticsError
 from dotnetdiag.recipes import own_process
 
@@ -34,7 +35,7 @@ def main() -> None:
         code = _report(str(error), error)
     except BrokenPipeError:  # `dotnetdiag … | head`
         lead_stdout_nowhere()
-        code = 0
+        code = settled()
     except OSError as error:
         code = _report(f"{error.filename}: {error.strerror}" if error.filename else str(error), error)
     except Exception as error:

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.render import json_text, stdout_bytes
+from dotnetdiag.cli.verdict import settled
 from dotnetdiag.errors import DiagnosticsError, OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -93,13 +94,15 @@ def refuse_terminal(form: str, *, is_text: bool = False) -> None:
 
 @contextmanager
 def to_stdout(form: str) -> Iterator[IO[bytes]]:
-    """Standard output for bytes of a format. Ends the verb with 0 where nobody reads any more (`| head`); OutputError where it takes nothing."""
+    """Standard output for bytes of a format. Ends the verb with its verdict, or 0, where nobody reads any more (`| head`); OutputError where it takes
+    nothing.
+    """
     stream = stdout_bytes(is_json=form in ("json", "jsonl"))
     try:
         yield stream
         stream.flush()
     except BrokenPipeError as error:
-        raise click.exceptions.Exit(0) from error
+        raise click.exceptions.Exit(settled()) from error
     except OSError as error:
         if isinstance(error, DiagnosticsError):  # of what is written, as of a target that is not there
             raise

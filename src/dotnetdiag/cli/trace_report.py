@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dotnetdiag.cli import verdict
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.each_file import EachFile, files_argument
-from dotnetdiag.cli.exits import COMPATIBLE_NO_KIND, SESSION_ERROR, compatible_code, is_compatible
+from dotnetdiag.cli.exits import COMPATIBLE_NO_KIND, OK, SESSION_ERROR, compatible_code, is_compatible
 from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.lazy import Kinds, LazyGroup, is_option, leading
 from dotnetdiag.cli.lean import be_lean
@@ -422,6 +423,7 @@ def diff(
     made = compare(before, after, options)
     for line in made.shortcomings:
         echo(line, err=True)
+    verdict.settle(WORSE if made.above else OK)
     show(form, made.table, people=lambda: _show_diff(made, verbose), document=made.to_json, digits=2)
     if made.above:
         if form == TABLE:

@@ -35,8 +35,8 @@ DEPTH = 6
 class HeapDiff:
     """``types`` and ``dominators``, what has grown most first; bytes before and after of all objects together, and how many there are.
 
-    Types are the same whose names are, and the names of their modules' files: in whichever folder these are. ``completeness`` has what is
-    missing of either heap: what is said of growth is certain without it alone.
+    Types are the same whose names are, and the names of their modules' files: in whichever folder these are; where one heap does not tell the
+    module of a type, the names alone. ``completeness`` has what is missing of either heap: what is said of growth is certain without it alone.
     """
 
     types: Table
@@ -119,6 +119,27 @@ def _file_name(path: str | None) -> str | None:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
+def with_modules(tables: Sequence[NumbersByType]) -> list[NumbersByType]:
+    """The same, where a type whose module is not known in one heap, as one that was cut, is that of its name in another."""
+    unknown = [{name for name, file, *_ in table.numbers if file is None} for table in tables]
+    some = set[str | None]().union(*unknown)
+    everywhere = some.intersection(*({name for name, *_ in table.numbers if name in some} for table in tables))
+    alike = {name for name in everywhere if not all(name in names for names in unknown)}
+    return [_without_modules(table, alike) for table in tables] if alike else [*tables]
+
+
+def _without_modules(table: NumbersByType, names: set[str | None]) -> NumbersByType:
+    """The same with one row for all types of each of these names."""
+    numbers: _Numbers = {}
+    modules: dict[_Key, str | None] = {}
+    for key, row in table.numbers.items():
+        one = (key[0], None) if key[0] in names else key
+        known = numbers.get(one, (0, 0, 0))
+        numbers[one] = (known[0] + row[0], known[1] + row[1], known[2] + row[2])
+        modules[one] = modules.get(one) if key[1] is None and modules.get(one) else table.modules[key]
+    return NumbersByType(numbers, {**table.modules, **modules})
+
+
 def _joined(before: _Numbers, after: _Numbers, by: int) -> list[tuple[_Key, list[int]]]:
     """(key, before and after of each number), what differs, in the order of growth of the number at ``by``."""
     keys = [key for key in {**before, **after} if before.get(key) != after.get(key)]
@@ -141,8 +162,9 @@ _UNITS = {f"{name}_{when}": "bytes" for name in ("bytes", "retained_bytes") for 
 
 
 def _types(before: Graph, after: Graph) -> Table:
-    earlier, later = numbers_by_type(before), numbers_by_type(after)
+    earlier, later = with_modules([numbers_by_type(before), numbers_by_type(after)])
     modules = {**earlier.modules, **later.modules}
+    modules |= {key: path for key, path in earlier.modules.items() if _file_name(modules[key]) is None}
     rows = _joined(earlier.numbers, later.numbers, 1)
     return Table(
         {
@@ -194,7 +216,7 @@ def growing_table(tables: Sequence[NumbersByType]) -> Table:
     """The same of what :func:`numbers_by_type` told of each heap."""
     if len(tables) < 2:
         raise UsageError(f"{len(tables)} heaps: what grows is seen in two or more")
-    return _growing_rows(tables)
+    return _growing_rows(with_modules(tables))
 
 
 def no_growing_types() -> Table:

@@ -90,7 +90,7 @@ class _Reader:
             if self._graph is None or not self._file.cut:
                 raise
             facts = replace(facts, pointer_size=8 if self._graph.is_64_bit else 4)
-            problems.append(f"the end of the file is missing: {error}")
+            problems.append(f"the rest of the file cannot be read, or is missing: {error}")
         graph = self._graph
         if graph is None:
             raise self._file.cursor.fail("no dump is in it")

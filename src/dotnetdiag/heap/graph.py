@@ -69,7 +69,9 @@ class Graph:
     @property
     def has_roots(self) -> bool:
         """Whether it is known what holds objects: of a file whose end is missing it may not be, and then nothing is known of what they keep alive."""
-        return self.nodes < 2 or len(self.references(self.root)) > 0
+        if self.nodes < 2 or not len(self.references(self.root)):
+            return self.nodes < 2
+        return bool(is_object(self)[self.breadth_first[0]].any())
 
     @property
     def means_unreached(self) -> str:
@@ -78,7 +80,7 @@ class Graph:
             return "what holds objects is missing, and which are alive is not known"
         if not self.completeness.complete:
             return "garbage, or what held them is missing"
-        return "garbage in this heap"
+        return "garbage, or what the runtime keeps without a root, as literal strings since .NET 8"
 
     @cached_property
     def bytes(self) -> int:
@@ -130,8 +132,8 @@ class Graph:
 
     @cached_property
     def retained_by_type(self) -> Array:
-        """Bytes that would be free without the objects of a type, as far as they are dominated by one of them: by type. What is inside of another
-        object of the type counts once.
+        """Bytes that objects keep alive each by itself, added up by type: so many at least would be free without those of a type. What is inside of
+        another object of the type counts once; what several hold together and none of them alone does not count.
         """
         kept = kernels.retained_by_type(self.dominators, self.node_type, self.retained, len(self.type_name))
         return _read_only(kept)
@@ -157,9 +159,10 @@ class Graph:
 def is_object(graph: Graph) -> Array:
     """Of each node, whether it is an object: no pseudo-node, and nothing that was only referred to."""
     made: Array = (graph.node_address != 0) & (graph.node_type != 0)
-    if not graph.completeness.complete and not made.any():  # the addresses are what is missing
+    if not graph.completeness.complete:  # addresses may be what is missing
         names = [name or "" for name in graph.type_name.to_pylist()]
-        made = np.array([number > 0 and not name.startswith("[") for number, name in enumerate(names)])[graph.node_type]
+        own = np.array([number > 0 and not name.startswith("[") for number, name in enumerate(names)])
+        made |= own[graph.node_type]
     return made
 
 

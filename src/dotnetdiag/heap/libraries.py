@@ -24,7 +24,7 @@ def sources(graph: Graph) -> Array:
 
 
 def to_networkx(graph: Graph) -> networkx.MultiDiGraph[int]:
-    """Nodes are numbered as in the heap, with ``type``, ``module``, ``size``, ``address`` and ``generation``."""
+    """Nodes are numbered as in the heap, with ``type``, ``module``, ``bytes``, ``address`` and ``generation``."""
     try:
         import networkx
     except ImportError as error:
@@ -35,7 +35,7 @@ def to_networkx(graph: Graph) -> networkx.MultiDiGraph[int]:
     made.add_nodes_from(
         (
             node,
-            {"type": names[kind], "module": modules[kind], "size": size, "address": address, "generation": generation},
+            {"type": names[kind], "module": modules[kind], "bytes": size, "address": address, "generation": generation},
         )
         for node, (kind, size, address, generation) in enumerate(zip(*(c.tolist() for c in columns), strict=True))
     )
@@ -59,7 +59,7 @@ def to_igraph(graph: Graph) -> igraph.Graph:
         vertex_attrs={
             "type": [names[kind] for kind in graph.node_type.tolist()],
             "module": [modules[kind] for kind in graph.node_type.tolist()],
-            "size": graph.node_size.tolist(),
+            "bytes": graph.node_size.tolist(),
             "address": graph.node_address.tolist(),
             "generation": graph.node_generation.tolist(),
         },

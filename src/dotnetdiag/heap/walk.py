@@ -150,6 +150,7 @@ class Walk:
         self.heap_bytes: int | None = None
         self.address, self.size, self.type_code = Growing(np.uint64), Growing(np.uint32), Growing(np.uint32)
         self.target = Growing(np.uint32)  # two for each address, whose place a row takes later
+        self._has_roots = False
         self.root_object, self.root_kind = Growing(np.uint64), Growing(np.uint8)
         self.root_flags, self.root_id = Growing(np.uint32), Growing(np.uint64)
         self.dependent_key, self.dependent_object = Growing(np.uint64), Growing(np.uint64)
@@ -310,6 +311,7 @@ class Walk:
             take_targets(rows, self.target.room(2 * len(rows)).view(np.uint64))
             self.target.grow(2 * len(rows))
         elif number == ROOTS:
+            self._has_roots = True
             self.root_object.extend(rows["object"])
             self.root_kind.extend(rows["kind"])
             self.root_flags.extend(rows["flags"])
@@ -355,6 +357,7 @@ class Walk:
 
     def take_statics(self, fields: Mapping[str, Column]) -> None:
         """Rows of GC/BulkRootStaticVar."""
+        self._has_roots = True
         names = ("ObjectID", "TypeID", "Flags", "GCRootID", "FieldName")
         for row in zip(*(fields[name].to_pylist() for name in names), strict=True):
             self.statics.append(Root(address=row[0], type_id=row[1], flags=int(row[2]), root_id=row[3], name=row[4]))
@@ -414,6 +417,8 @@ class Walk:
                 found.append(f"{name}: block {expected:,} was expected, {came:,} came")
             if number in (NODES, EDGES) and blocks.uneven:
                 found.append(f"{name}: {blocks.uneven:,} blocks have not as many rows as the first, {blocks.full:,}")
+        if len(self.address) and not self._has_roots:
+            found.append("no GC/BulkRootEdge and no GC/BulkRootStaticVar came: what holds the objects is not known")
         if self.damaged:
             found.append(f"{self.damaged:,} events were shorter than they say")
         if self.is_cut:

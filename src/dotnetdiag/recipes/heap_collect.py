@@ -33,6 +33,8 @@ from dotnetdiag.errors import (
     ConnectionEnded,
     DiagnosticsError,
     NotPossible,
+    ProcessNotFound,
+    TargetStopped,
     TimedOut,
     TransportError,
     UnsupportedCommand,
@@ -72,6 +74,10 @@ QUIET_END_S = 2.0
 ANSWERS_BEHIND = 8
 """From this version on a runtime answers when it has walked, and then sends; .NET Core 3.1 answers first, and one whose threads wait may."""
 MOST_ATTEMPTS = 3
+_SILENT = TransportError, TargetStopped, ProcessNotFound
+"""What a target comes to that does not answer any more."""
+KEPT_NODES = 1 << 20
+"""Objects of a heap that is kept while it is collected once more, some 40 MB: larger ones would be there twice."""
 PARTING_S = 10.0
 """What a target may take to end a session whose walk has ended, beside the time of what still comes of the heap, not of other events."""
 NOT_ENDED = (
@@ -174,18 +180,20 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
         pauses: list[tuple[float, bool]] = []
+        earlier: Heap | None = None
         while True:
             walk = _Walk(client, options, timeout_s, observer, stop, loading, major=major, starts=starts)
             try:
                 heap, lost = walk.run(buffer_mb)
-            except TimedOut:
-                if not starts:
+            except _SILENT as error:
+                if earlier is not None:
+                    heap = _keep_earlier(earlier, walk, error)
+                    break
+                if isinstance(error, TransportError) and life.has_ended():
+                    raise ConnectionEnded(ENDED) from error
+                if not (starts and isinstance(error, TimedOut)):
                     raise
                 heap, lost = None, 0
-            except TransportError as error:
-                if life.has_ended():
-                    raise ConnectionEnded(ENDED) from error
-                raise
             finally:
                 pauses += walk.pauses
                 for pause in walk.pauses:
@@ -213,9 +221,16 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             if lost:
                 buffer_mb = LARGER_BUFFER_MB
             attempts += 1
+            earlier = heap if heap.nodes <= KEPT_NODES else None
             del heap
             walk.over.wait(PARTING_S)  # or the next is told of no type that this one was told of
-            _flush_types(client)
+            try:
+                _flush_types(client)
+            except _SILENT as error:
+                if earlier is None:
+                    raise
+                heap = _keep_earlier(earlier, walk, error)
+                break
         if not walk.ended_by_itself and life.has_ended():
             walk.notes.append(f"T{ENDED[1:]}.")
         elif any(problem.endswith(NAMELESS) for problem in heap.completeness.problems):
@@ -230,6 +245,12 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             are_pauses_known=all(known for _, known in pauses),
             notes=tuple(walk.notes),
         )
+
+
+def _keep_earlier(heap: Heap, walk: _Walk, error: Exception) -> Heap:
+    """What came before, where the target does not answer once more."""
+    walk.notes.append(f"Once more it did not answer ({error}): this is what came before.")
+    return heap
 
 
 class _Life:
