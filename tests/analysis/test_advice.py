@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.analysis.test_thread_pool import adjusted
+from tests.analysis.test_waits import begins, ends
 from tests.analysis.traces import Seen, external, managed, traced, worker_start
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
@@ -21,7 +23,9 @@ from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.request_findings import CALLS, of_requests
 from dotnetdiag.analysis.requests import RequestReport, requests
 from dotnetdiag.analysis.thread_pool import threadpool
+from dotnetdiag.analysis.waits import waits
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.trace import Trace
 
@@ -45,6 +49,16 @@ def advised(name: str) -> AdviceReport:
 def test_what_a_workload_does_wrong_is_found_and_named(name: str, question: str, words: list[str]) -> None:
     texts = [row["text"] for row in advised(name).findings.to_pylist() if row["question"] == question]
     assert any(all(word in text for word in words) for text in texts), texts
+
+
+def test_of_several_processes_each_has_its_own_collections() -> None:
+    out = io.BytesIO()
+    names = ("gcverbose-10.nettrace", "gccollect-10.nettrace")
+    merge([Trace(data_of(name), name=name).raw.contents for name in names], out)
+    found = [row["text"] for row in advice(Trace(out.getvalue())).findings if row["question"] == "gc"]
+    assert len(found) == len(names)
+    assert all(text.startswith("the collector paused process ") for text in found)
+    assert all(": 10 of 22 collections are induced" in text for text in found)
 
 
 @pytest.mark.parametrize("name", ["counters-10", "heap-10"])
@@ -316,7 +330,17 @@ def test_a_pool_that_starves_says_where_its_threads_are() -> None:
     corelib = {"System.Threading.Monitor": "/x/System.Private.CoreLib.dll"}
     trace = traced(*events, modules=corelib)
     made = threadpool(traced(*(adjusted(10 * place, count, 8) for place, count in enumerate((2, 3, 4, 5, 6)))))
-    (found,) = of_pool(made, 1.0, [lambda: cpu(trace)])
+    (found,) = of_pool(made, 1.0, lambda: cpu(trace))
     assert found.text.endswith("; for 100 % of their time its threads are in App.Handle")
-    (other,) = of_pool(made, 1.0, [lambda: cpu(traced(*events[2:]))])
+    (other,) = of_pool(made, 1.0, lambda: cpu(traced(*events[2:])))
     assert "its threads are" not in other.text
+
+
+@pytest.mark.parametrize(("ms", "said"), [(0.04, False), (40.0, False), (400.0, True)])
+def test_a_short_wait_is_not_where_the_threads_of_a_pool_are(ms: float, said: bool) -> None:
+    """The pool's own threads wait for a moment when they are named (.NET 9): all of their waits, and nothing of their time."""
+    trace = traced(worker_start(0, 1), begins(1, 1, "App.Handle"), ends(1 + ms, 1))
+    made = threadpool(traced(*(adjusted(10 * place, count, 8) for place, count in enumerate((2, 3, 4, 5, 6)))))
+    (found,) = of_pool(made, 1.0, lambda: cpu(trace), lambda: waits(trace).profile)
+    assert found.text.endswith("its threads waited for 400 ms together in App.Handle") == said
+    assert said or "App.Handle" not in found.text

@@ -21,6 +21,7 @@ from tests.cli.test_commands import in_terminal, run
 from tests.nettrace.recordings import data_of, recordings
 
 import dotnetdiag as dd
+from dotnetdiag.analysis.method_words import short
 from dotnetdiag.analysis.request_kinds import HOSTING, PROVIDERS
 from dotnetdiag.analysis.requests import NO_EVENTS
 from dotnetdiag.cli.shown import KINDS
@@ -170,8 +171,12 @@ def test_collections_have_totals(file: Path) -> None:
     assert document["totals"]["count"] == len(document["collections"]) > 0
     said = run("trace", "report", str(file), "gc", "-n", "3").stdout.splitlines()
     assert said[0].startswith(f"{document['totals']['count']:,} collections: ")
-    assert len(said) == 5 + 3 + 1
-    assert said[-1].endswith(" more")
+    assert len(said) == 5 + 3 + 1 + 3
+    assert said[8].endswith(" more")
+    assert said[10].split() == ["induced", "by"]
+    (asked,) = document["by_stack"]
+    assert said[11].split() == [str(asked["collections"]), *" < ".join(map(short, asked["stack"][:5])).split()]
+    assert asked["stack"][1].startswith("workload!Workload.Collections.Run")
     assert said[4].split()[:4] == ["number", "gen", "reason", "type"]
 
 

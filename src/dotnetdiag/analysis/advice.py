@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -36,14 +36,23 @@ from dotnetdiag.analysis.wait_findings import of_deadlock, of_waits
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
 from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FEW_RAN = 0.01
 """A sampler that tells no states says of as few that they ran."""
 PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
 INDUCED, INDUCED_SHARE = 3, 0.2
+INDUCED_AGGRESSIVE = 17
+"""A reason that has no name, as in TraceEvent."""
+LEAST_SHOWN = 0.05
+"""Per cent that are not shown as 0.0."""
+MOST_PROCESSES = 3
+"""Of a recording of several so many are named whose collections stand out."""
 MANY, MANY_A_SECOND, THROW_MS = 20, 10.0, 0.02
 """Exceptions, and what one costs about."""
 JIT_MS, JIT_PERCENT = 100.0, 20.0
@@ -216,7 +225,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     seconds = answers.recorded.seconds
     yield from _of_gc(answers.gc, answers.allocations, seconds)
     yield from _of_contention(answers.contention, answers.recorded)
-    yield from of_pool(answers.threadpool, seconds, (lambda: answers.cpu, lambda: answers.waits.profile))
+    yield from of_pool(answers.threadpool, seconds, lambda: answers.cpu, lambda: answers.waits.profile)
     yield from of_waits(answers.waits, seconds)
     yield from of_deadlock(answers.cpu, answers.contention)
     yield from of_requests(answers.requests, answers.recorded)
@@ -227,39 +236,55 @@ def _findings(answers: Answers) -> Iterator[Finding]:
 
 
 def _of_gc(made: GcReport, allocated: AllocationReport, seconds: float) -> Iterator[Finding]:
-    totals = made.totals
-    if not totals.count:
+    pids = made.collections.numpy("pid")
+    processes = distinct(pids).tolist()
+    if len(processes) == 1:
+        one = _of_one_gc(made, np.arange(len(pids)), seconds, "the program")
+        if one is not None:
+            yield one if "induced" in one.text else replace(one, text=one.text + _allocated(made, allocated))
         return
-    share, process = _most_paused(made, seconds)
-    is_long = share >= PAUSED_PERCENT or totals.max_pause_ms >= LONG_PAUSE_MS
-    is_induced = totals.induced >= INDUCED and totals.induced >= INDUCED_SHARE * totals.count
+    several = [_of_one_gc(made, np.flatnonzero(pids == pid), seconds, f"process {pid}") for pid in processes]
+    found = [one for one in several if one is not None]
+    yield from sorted(found, key=lambda one: -one.severity)[:MOST_PROCESSES]
+
+
+def _of_one_gc(made: GcReport, rows: Array, seconds: float, process: str) -> Finding | None:
+    """Of the collections of one process."""
+    columns: dict[str, list[Any]] = {
+        name: made.collections[name].take(rows).to_pylist() for name in ("reason", "generation", "induced_by")
+    }
+    pauses = np.nan_to_num(made.collections.numpy("pause_ms")[rows])
+    paused, longest, count = float(pauses.sum()), float(pauses.max(initial=0.0)), len(rows)
+    share, induced = share_of(paused, seconds), sum(map(_is_induced, columns["reason"]))
+    is_long = share >= PAUSED_PERCENT or longest >= LONG_PAUSE_MS
+    is_induced = induced >= INDUCED and induced >= INDUCED_SHARE * count
     if not (is_long or is_induced):
-        return
-    text = f"the collector paused {process} for {share:.1f} % of the time, {totals.max_pause_ms:,.1f} ms at most"
+        return None
+    of_time = f"{share:.1f} % of the time" if share >= LEAST_SHOWN else f"{paused:,.1f} ms in all"
+    text = f"the collector paused {process} for {of_time}, {longest:,.1f} ms at most"
     if is_induced:
-        text += f": {totals.induced:,} of {totals.count:,} collections are induced"
-        callers = Counter(made.collections.values("induced_by"))
+        text += f": {induced:,} of {count:,} collections are induced"
+        callers = Counter(columns["induced_by"])
         if named := [one for one in callers if is_named(one)]:  # few of many
             most = max(named, key=callers.__getitem__)
             text += f", {callers[most]:,} by {short(most)}"
     else:
-        oldest = made.collections.values("generation").count(2)
-        text += f"; {totals.count:,} collections, {oldest:,} of gen2"
-        if totals.allocated_bytes:
-            text += f", {totals.allocated_bytes / 1e6:,.0f} MB allocated"
-        if len(allocated.by_type_and_method):
-            most = allocated.by_type_and_method[0]
-            by = f" by {short(most['method'])}" if is_named(most["method"]) else ""
-            text += f"; {most['percent']:.0f} % of it as {most['type']}{by}"
-    yield Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
+        text += f"; {count:,} collections, {columns['generation'].count(2):,} of gen2"
+    return Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
 
 
-def _most_paused(made: GcReport, seconds: float) -> tuple[float, str]:
-    """The share of time of the process that was paused most, in per cent, and what it is called."""
-    pids, which = np.unique(made.collections.numpy("pid"), return_inverse=True)
-    sums = np.bincount(which, np.nan_to_num(made.collections.numpy("pause_ms")))
-    most = int(sums.argmax())
-    return share_of(float(sums[most]), seconds), f"process {int(pids[most])}" if len(pids) > 1 else "the program"
+def _is_induced(reason: str) -> bool:
+    return reason.startswith("Induced") or reason == str(INDUCED_AGGRESSIVE)
+
+
+def _allocated(made: GcReport, allocated: AllocationReport) -> str:
+    """How much was allocated, and most of it by whom."""
+    text = f", {made.totals.allocated_bytes / 1e6:,.0f} MB allocated" if made.totals.allocated_bytes else ""
+    if len(allocated.by_type_and_method):
+        most = allocated.by_type_and_method[0]
+        by = f" by {short(most['method'])}" if is_named(most["method"]) else ""
+        text += f"; {most['percent']:.0f} % of it as {most['type']}{by}"
+    return text
 
 
 def _of_contention(made: WaitReport, recorded: Recorded) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ from dotnetdiag.analysis.method_words import is_named
 from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.stacked import by_stack
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text, concat
 from dotnetdiag.events.layout import Kind
@@ -78,8 +79,9 @@ class GcTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class GcReport(Report):
-    """``collections``: a row for each. ``by_heap``: a row for each heap of a process, of which the server's collector has several. ``induced``:
-    the stacks of those that a program asked for. ``notes``: what the recording lacks.
+    """``collections``: a row for each. ``by_heap``: a row for each heap of a process, of which the server's collector has several. ``by_stack``:
+    who asked for induced ones, ``collections`` and the names of the ``stack``, leaf first, most first. ``induced``: the same as a profile.
+    ``notes``: what the recording lacks.
     """
 
     KIND = "gc"
@@ -87,6 +89,7 @@ class GcReport(Report):
 
     collections: Table
     by_heap: Table
+    by_stack: Table
     induced: StackProfile
     totals: GcTotals
 
@@ -130,6 +133,7 @@ class GcFold:
         return GcReport(
             collections=answer_table("collections", columns, notes, losses),
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
+            by_stack=answer_table("stacks of induced collections", by_stack(induced, "collections"), notes, losses),
             induced=induced,
             totals=_totals(by_process, in_seconds(self._seconds)),
             notes=notes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -21,10 +21,13 @@ BLOCKED_TIMES = 4
 
 
 def of_pool(
-    made: ThreadPoolReport, seconds: float, seen: Sequence[Callable[[], StackProfile]] = ()
+    made: ThreadPoolReport,
+    seconds: float,
+    samples: Callable[[], StackProfile] | None = None,
+    waits: Callable[[], StackProfile] | None = None,
 ) -> Iterator[Finding]:
-    """That work waited in the queue of the thread pool, or that it took more threads because nothing went on, or its own were blocked. ``seen``:
-    samples or waits, of which the first that has some of the pool's threads tells where these are.
+    """That work waited in the queue of the thread pool, or that it took more threads because nothing went on, or its own were blocked. ``samples``
+    tell where the pool's threads are; where there are none of these, ``waits`` tell what they waited in, if that took half of the time.
     """
     totals = made.totals
     starving, blocked = totals.reasons.get("Starvation", 0), _added_for_blocked(made)
@@ -46,21 +49,36 @@ def of_pool(
         text += f"; it took more threads {times(blocked)} because its threads waited for tasks (Task.Wait, Task.Result)"
     if totals.max_threads:
         text += f" (at most {totals.max_threads:,} threads)"
-    text += next(filter(None, (_where(profile()) for profile in seen)), "")
+    text += _seen(samples) or _waited(waits, max(totals.starved_ms, STARVED_MS))
     yield Finding(severity=max(share_of(totals.starved_ms, seconds), SOME), question="threadpool", text=text)
 
 
-def _where(profile: StackProfile) -> str:
+def _seen(samples: Callable[[], StackProfile] | None) -> str:
     """The method that most threads of the pool are in, as a part of a sentence; nothing where there is none such."""
-    of_pool = np.array([one.name == THREAD_POOL for one in profile.threads], np.bool_)
-    if not of_pool.any():
-        return ""
-    profile = profile.take(of_pool[profile.thread], "is of the pool")
-    total = float(profile.weight.sum())
-    name, most = most_of(profile)
+    name, most, total = _most_of_pool(samples)
     if name is None or most < MOST_OF_POOL * total:
         return ""
-    return f"; for {100 * most / total:.0f} % of their time its threads are in {short(name)}" if total else ""
+    return f"; for {100 * most / total:.0f} % of their time its threads are in {short(name)}"
+
+
+def _waited(waits: Callable[[], StackProfile] | None, starved_ms: float) -> str:
+    """The same of waits: they say nothing of the time between them, so what they come to counts by itself."""
+    name, most, total = _most_of_pool(waits)
+    if name is None or most < MOST_OF_POOL * max(total, starved_ms):
+        return ""
+    return f"; its threads waited for {most:,.0f} ms together in {short(name)}"
+
+
+def _most_of_pool(asked: Callable[[], StackProfile] | None) -> tuple[str | None, float, float]:
+    """The method that threads of the pool are in most, its weight, and that of all; None where none of them is seen."""
+    profile = None if asked is None else asked()
+    of_pool = np.array([one.name == THREAD_POOL for one in profile.threads] if profile else [], np.bool_)
+    if profile is None or not of_pool.any():
+        return None, 0.0, 0.0
+    profile = profile.take(of_pool[profile.thread], "is of the pool")
+    name, most = most_of(profile)
+    total = float(profile.weight.sum())
+    return name if total else None, most, total
 
 
 def _added_for_blocked(made: ThreadPoolReport) -> int:

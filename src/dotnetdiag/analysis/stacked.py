@@ -9,19 +9,23 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis import filters
+from dotnetdiag.analysis.answers import whole
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.method_words import is_named
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.events import EventSchema
-from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.events import Column, EventSchema
+from dotnetdiag.events.columns import Coded, ListOf, Text
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.stack_tree import NO_FRAME
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
+
+MOST_STACKS = 100
+"""Of a table of stacks: written out they are many times larger than their tree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -131,6 +135,21 @@ def most_of(profile: StackProfile) -> tuple[str | None, float]:
     most = int(weights.argmax())
     name = profile.frames.name(int(frames[most])) if frames[most] >= 0 else None
     return (name if is_named(name) else None), float(weights[most])
+
+
+def by_stack(profile: StackProfile, number: str) -> dict[str, Column]:
+    """The stacks of a profile, those with most of its weight first, :data:`MOST_STACKS` at most: that weight as a column ``number``, and the names of
+    their frames, leaf first.
+    """
+    nodes, which = np.unique(profile.node, return_inverse=True)
+    weights = np.bincount(which, profile.weight, len(nodes))
+    order = np.argsort(-weights, kind="stable")
+    order = order[nodes[order] > 0][:MOST_STACKS]
+    offsets, frames = profile.tree.paths(nodes[order])
+    return {
+        number: whole(weights[order]),
+        "stack": ListOf(offsets, method_column(profile, np.asarray(frames, np.int64))),
+    }
 
 
 def own_frames(profile: StackProfile, *, of_program: bool = True) -> Array:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ROWS = 10
 """Of each table, where nobody says how many."""
 
+_FRAMES = 5
+"""Of a stack."""
 _PHASES = ("mark", "plan", "relocate", "compact", "sweep")
 
 
@@ -66,6 +68,17 @@ def show(made: GcReport, number: int) -> None:
         if totals.count > len(rows):
             echo(f"{totals.count - len(rows):,} more")
         _show_heaps(made, several)
+        _show_stacks(made, number)
+
+
+def _show_stacks(made: GcReport, number: int) -> None:
+    """Who asked for induced collections: the methods from what asked outwards, as many as a line has room for."""
+    rows = [row for row in made.by_stack[:number].to_pylist() if any(map(is_named, row["stack"]))]
+    if not rows:
+        return
+    echo()
+    cells = [(f"{row['collections']:,}", " < ".join(map(short, row["stack"][:_FRAMES]))) for row in rows]
+    table(("induced", "by"), cells, right=("induced",))
 
 
 def _show_heaps(made: GcReport, several: bool) -> None:

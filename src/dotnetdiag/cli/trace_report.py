@@ -184,7 +184,8 @@ _OF_ADVICE = {"--json", "--format", "-o", "--output", "--force", "--html", "-h",
 
 @click.group(cls=Reports, entries=KINDS)
 def report() -> None:
-    """Answers to questions about a trace FILE; without a kind what stands out, most important first.
+    """Answers to questions about a trace FILE; without a kind what stands out, most important first. With options of topN (-n, --inclusive …)
+    and no kind it is topN.
 
     \b
     dotnetdiag trace report app.nettrace

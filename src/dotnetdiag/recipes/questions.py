@@ -145,7 +145,8 @@ def gc(source: PathText | Trace) -> GcReport:
     ``pinned_objects``, ``finalized_objects``, ``handles``, ``memory_load_percent``, ``induced_by`` (the method that asked for it). What the
     recording does not tell is None. ``.by_heap`` has a row for each heap of a process, of which the server's collector has several: ``pid``,
     ``heap``, ``collections`` that tell of it, ``before_bytes`` (the mean of its size before them), ``survived_bytes`` in all, and
-    ``survived_percent`` of what survived on all heaps of the process.
+    ``survived_percent`` of what survived on all heaps of the process. ``.by_stack`` has who asked for induced ones: ``collections``, ``stack``
+    (names, leaf first).
 
     It needs the keyword gc: profiles gc-collect, gc-verbose, dotnet-common. Raises InputError and FormatError for a path, as ``open``.
     """
