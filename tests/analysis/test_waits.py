@@ -118,13 +118,17 @@ def test_an_old_runtime_tells_no_owners() -> None:
 def test_a_wait_within_a_contention_is_one_for_a_lock() -> None:
     events = [
         *(begins(0, 1, "A.M"), ends(1, 1)),
-        *(wants(2, 1, "A.M"), begins(3, 1, "A.M"), begins(3, 2, "A.W", source=1, of=5), ends(4, 1), gets(5, 1, 3.0)),
+        *(wants(2, 1, "A.M", owner=7), begins(3, 1, "A.M"), begins(3, 2, "A.W", source=1, of=5)),
+        *(ends(4, 1), gets(5, 1, 3.0)),
         *(begins(6, 1, "A.M"), ends(8, 1), ends(9, 2)),
     ]
     made = waits(traced(*events))
     rows = [(row["tid"], row["source"], row["duration_ms"]) for row in made.waits.to_pylist()]
     assert rows == [(1, "Wait", 1.0), (1, "Contention", 1.0), (2, "MonitorWait", 6.0), (1, "Wait", 2.0)]
-    assert [(row["source"], row["object"]) for row in made.by_lock.to_pylist()] == [("MonitorWait", "0x5")]
+    locks = [(row["source"], row["object"]) for row in made.by_lock.to_pylist()]
+    assert locks == [("MonitorWait", "0x5"), ("Contention", "0x20")]
+    assert [(row["tid"], row["owner_tid"], row["count"]) for row in made.by_owner.to_pylist()] == [(1, 7, 1)]
+    assert made.waits.values("owner_tid") == [None, 7, None, None]
 
 
 @pytest.mark.parametrize("name", recordings())

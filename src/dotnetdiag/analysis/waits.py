@@ -17,7 +17,7 @@ from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import OfTypes, fold
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having, whole_numbers
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.native import RuntimeFacts, facts_of
@@ -146,9 +146,9 @@ class WaitsFold:
 
     def __init__(self) -> None:
         self._events = LastingEvents(
-            KeptEvents(having(WAITS), ("WaitSource", OBJECT)), KeptEvents(having(WAITED)), more=(SOURCE,)
+            KeptEvents(having(WAITS), ("WaitSource", OBJECT)), KeptEvents(having(WAITED)), more=(SOURCE, OWNER)
         )
-        self._contended, self._got = _Latest(having(CONTENDED)), _Latest(having(GOT))
+        self._contended, self._got = _Latest(having(CONTENDED), (OBJECT, OWNER)), _Latest(having(GOT))
         self._begun, self._before = OfTypes(having(WAITS)), 0
 
     def wants(self, schema: EventSchema) -> bool:
@@ -166,8 +166,13 @@ class WaitsFold:
     def _sources(self, starts: Kept) -> Mapping[str, Array]:
         source = np.where(starts["WaitSource"] == 1, 1, 0)
         wanted, got = (one.before(starts, self._places) for one in (self._contended, self._got))
-        source[wanted > got] = 2  # within a contention of its thread
-        return {SOURCE: source}
+        within = wanted.ms > got.ms  # a contention of its thread, which tells of what lock and who has it
+        source[within] = 2
+        return {
+            SOURCE: source,
+            OBJECT: np.where(within, wanted[OBJECT], starts[OBJECT]),
+            OWNER: np.where(within, wanted[OWNER], NONE),
+        }
 
     def result(self) -> WaitReport:
         """The answer, of what came until now; more may come, and another be asked for."""
@@ -175,10 +180,10 @@ class WaitsFold:
 
 
 class _Latest:
-    """Where each thread last had an event of a type, among all events that came: times may be equal."""
+    """Where each thread last had an event of a type, among all events that came: times may be equal. And some of its fields."""
 
-    def __init__(self, wants: Callable[[EventSchema], bool]) -> None:
-        self._events, self._types = KeptEvents(wants), OfTypes(wants)
+    def __init__(self, wants: Callable[[EventSchema], bool], fields: Sequence[str] = ()) -> None:
+        self._events, self._types, self._fields = KeptEvents(wants, fields), OfTypes(wants), tuple(fields)
         self.wants = wants
 
     def feed(self, window: EventTable, before: int) -> None:
@@ -189,15 +194,20 @@ class _Latest:
         found = self._events.events_of(window)
         if len(found):
             own = self._events.of(found)
-            self._events.add(Kept((before + self._types.rows(window)).astype(np.float64), own.pid, own.tid, {}))
+            places = (before + self._types.rows(window)).astype(np.float64)
+            self._events.add(Kept(places, own.pid, own.tid, own.fields))
 
-    def before(self, events: Kept, places: Array) -> Array:
-        """Of each event of the window, at these places, where the last is that its thread had before it; -1 where there is none."""
+    def before(self, events: Kept, places: Array) -> Kept:
+        """Of each event of the window, at these places, the last that its thread had before it, whose ``ms`` is its place; -1 where there is
+        none.
+        """
         kept = self._events.all()
+        nothing = Kept(np.full(1, -1.0), np.zeros(1), np.zeros(1), {name: np.full(1, NONE) for name in self._fields})
         if not len(kept):
-            return np.full(len(events), -1.0)
+            return nothing.of(np.zeros(len(events), np.int64))
         row = latest_rows([kept.pid, kept.tid], kept.ms, [events.pid, events.tid], places.astype(np.float64))
-        return np.append(kept.ms, -1.0)[row]
+        fields = {name: np.append(whole_numbers(kept[name]), NONE)[row] for name in self._fields}
+        return Kept(np.append(kept.ms, -1.0)[row], events.pid, events.tid, fields)
 
 
 def _told_ms(stops: Kept) -> Array:
@@ -212,7 +222,7 @@ class _Answer:
         self._made, self._is_lock = made, is_lock
         self._names = made.stacks.thread_names()
         self._by_id = {tid: name for (_, tid), name in self._names.items()}
-        own = ("lock", "owner_tid", "owner") if is_lock else (SOURCE,)
+        own = ("lock" if is_lock else SOURCE, "owner_tid", "owner")
         self._columns = ("start_ms", "duration_ms", "pid", "tid", "thread", "method", *own, "object")
 
     def report(self, nothing: str) -> WaitReport:
@@ -232,10 +242,9 @@ class _Answer:
             at = np.flatnonzero(lock)
             keys = [pid[at], lock[at]] if is_lock else [pid[at], rows[SOURCE][at], lock[at]]
             by_lock.add(keys, number_[at], duration[at])
-            if is_lock:
-                owner = np.maximum(rows[OWNER], 0)
-                at = np.flatnonzero(owner)
-                by_owner.add([pid[at], tid[at], owner[at]], number_[at], duration[at])
+            owner = np.maximum(rows[OWNER], 0)
+            at = np.flatnonzero(owner)
+            by_owner.add([pid[at], tid[at], owner[at]], number_[at], duration[at])
         notes = [] if len(made) else [nothing]
         if len(made) and is_lock and not len(by_lock):
             notes.append(NO_OWNERS)
@@ -246,9 +255,7 @@ class _Answer:
             waits=answer_sliced("waits", self._columns, len(made), self._some, notes, made.losses),
             by_method=self._grouped("waits by method", ("pid", "method"), by_method, notes),
             by_lock=self._grouped("waits by lock", locks, by_lock, notes),
-            by_owner=self._grouped("who waited for whom", owners, by_owner, notes)
-            if is_lock
-            else answer_table("who waited for whom", {}, notes, made.losses),
+            by_owner=self._grouped("who waited for whom", owners, by_owner, notes),
             stacks=made.profile,
             thread_names=self._names,
             totals=WaitTotals(

@@ -242,5 +242,7 @@ def format_of(path: str, *, table: bool = False) -> Format:
             return formats[name]
     endings = ", ".join(one.suffix for one in formats.values())
     if path == "-":
-        raise UsageError(f"-: a file's name is needed, of a format by its end ({endings}); a format alone goes to stdout")
+        raise UsageError(
+            f"-: a file's name is needed, of a format by its end ({endings}); a format alone goes to stdout"
+        )
     raise UsageError(f"{path}: the name ends in no suffix of a format ({endings}); name the format")

@@ -196,7 +196,8 @@ def contention(source: PathText | Trace) -> WaitReport:
 
 def waits(source: PathText | Trace) -> WaitReport:
     """What threads waited for in the runtime (.NET 9 and later): handles, joins, sleepers on monitors, contended locks too. As
-    :func:`contention`, with ``source`` in the place of lock and owner: ``Wait``, ``MonitorWait``, or ``Contention`` for a wait within one.
+    :func:`contention`, with ``source`` in the place of the lock: ``Wait``, ``MonitorWait``, or ``Contention`` for a wait within one, of which the
+    object and the owner are told.
 
     It needs the keyword waithandle at level verbose. Raises InputError and FormatError for a path, as ``open``.
     """
