@@ -103,6 +103,7 @@ _WITHOUT: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "click.decorators": {"inspect": {}},
     "click.termui": {"inspect": {}},
     "concurrent.futures._base": {"logging": {"getLogger": _Log}},
+    "pathlib": {"urllib.parse": {"quote_from_bytes": _later("urllib.parse", "quote_from_bytes")}},
     "uuid": {"platform": {"system": lambda: os.uname().sysname}} if hasattr(os, "uname") else {},
 }
 """Of each module what it imports and does not use yet, with what it does use. Should another version use more, that module is loaded then."""

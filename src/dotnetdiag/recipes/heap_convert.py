@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -34,6 +33,8 @@ RAW = ".nettrace"
 
 def new_path(pid: int | None) -> Path:
     """``yyyyMMdd_HHmmss_PID.gcdump``, as dotnet-gcdump has it; never one that is there."""
+    from datetime import datetime  # not before the session is asked for
+
     stem = f"{datetime.now():%Y%m%d_%H%M%S}_{0 if pid is None else pid}"
     for number in count(1):
         path = Path(f"{stem}{f'_{number}' if number > 1 else ''}.gcdump")

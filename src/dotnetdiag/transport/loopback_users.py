@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from ipaddress import ip_address
 
 TABLES = {socket.AF_INET: ("/proc/net/tcp", "/proc/net/tcp6"), socket.AF_INET6: ("/proc/net/tcp6", "/proc/net/tcp")}
 NOBODY = -1
@@ -13,6 +12,8 @@ NOBODY = -1
 
 def is_loopback(host: str) -> bool:
     """Whether an address as sockets give it is one of this machine alone."""
+    from ipaddress import ip_address  # where a port of the network is asked for, and no socket of a file
+
     number = ip_address(host.partition("%")[0])
     return (getattr(number, "ipv4_mapped", None) or number).is_loopback
 
@@ -52,6 +53,8 @@ def _entry(local: tuple[str, int], remote: tuple[str, int], family: int) -> str:
 
 
 def _number(host: str, family: int) -> str:
+    from ipaddress import ip_address
+
     number = ip_address(host.partition("%")[0])
     mapped = getattr(number, "ipv4_mapped", None)
     if family == socket.AF_INET:
