@@ -40,15 +40,20 @@ using System.Collections.Generic;
 namespace Leaking
 {
     class Session { public byte[] Data = new byte[1000]; }
-    static class Store { public static readonly List<Session> Sessions = new List<Session>(); }
+    class Branch { public List<Branch> Branches = new List<Branch>(); }
+    static class Store
+    {
+        public static readonly List<Session> Sessions = new List<Session>();
+        public static readonly Branch Trunk = new Branch();
+    }
     class Program
     {
         static void Main()
         {
             Console.WriteLine("ready");
-            while (Console.ReadLine() != null)
+            for (string line; (line = Console.ReadLine()) != null; )
             {
-                Grow();
+                if (line == "branches") Branch(); else Grow();
                 Console.WriteLine("grown");
             }
         }
@@ -56,6 +61,11 @@ namespace Leaking
         static void Grow()
         {
             for (int i = 0; i < 2000; i++) Store.Sessions.Add(new Session());
+        }
+        [System.Runtime.CompilerServices.MethodImpl(System.Runtime.CompilerServices.MethodImplOptions.NoInlining)]
+        static void Branch()
+        {
+            for (int i = 0; i < 3000; i++) Store.Trunk.Branches.Add(new Branch());
         }
     }
 }
@@ -274,10 +284,10 @@ def leaking(folder: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def grow(process: subprocess.Popen[str]) -> None:
+def grow(process: subprocess.Popen[str], what: str = "sessions") -> None:
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write("more\n")
+    process.stdin.write(f"{what}\n")
     process.stdin.flush()
     assert process.stdout.readline() == "grown\n"
 
@@ -310,6 +320,22 @@ def test_a_list_that_grows_is_named_by_diff_watch_and_advice(tmp_path: Path) -> 
     (told, *_) = json.loads(cli("advice", after, "--json").stdout)
     assert told["kind"] == "static"
     assert "Sessions" in told["subject"]
+
+
+def test_the_way_to_a_tree_that_grows_is_shown_by_watch(tmp_path: Path) -> None:
+    """By type, branches hold lists, lists arrays, and arrays branches."""
+    with leaking(tmp_path) as process:
+        grow(process, "branches")
+
+        def sampled(*_: object) -> None:
+            grow(process, "branches")
+
+        seen = watch_heaps(Target(pid=process.pid), every="0.01s", count=4, observer=HeapWatchObserver(sample=sampled))
+    branch, held = "Leaking.Branch", "System.Collections.Generic.List<Leaking.Branch>"
+    held_by = {one.row["type"]: one.held_by for one in seen.suspects}
+    assert (held_by[branch], held_by[held], held_by[f"{branch}[]"]) == (None, branch, held)
+    assert seen.suspects[0].row["type"] == branch
+    assert seen.suspects[0].path[:3] == ("[.NET Roots]", "[static vars]", f"[static var {branch}.Trunk]")
 
 
 @pytest.mark.parametrize("runtime", ["8", "10"])

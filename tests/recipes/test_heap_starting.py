@@ -7,11 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.heap.made import holding
+from tests.heap.made import heap_from, holding
 from tests.nettrace.recordings import data_of
 
 import dotnetdiag as dd
 from dotnetdiag.errors import DiagnosticsError, InputError, TimedOut, UsageError
+from dotnetdiag.heap import Heap
 from dotnetdiag.recipes.heap_collect import CollectedHeap, HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_convert import write_collected
 from dotnetdiag.recipes.heap_files import looks_like_file
@@ -115,16 +116,67 @@ def suspect(name: str, *path: str) -> Suspect:
     return Suspect(row={"type": name}, path=(*path, name))
 
 
+def held(suspects: list[Suspect]) -> list[tuple[str, str | None]]:
+    return [(one.row["type"], one.held_by) for one in suspects]
+
+
 def test_suspects_stand_below_those_that_hold_them() -> None:
     found = held_below(
         [
             suspect("A[]", "Root"), suspect("X", "Root"), suspect("A", "Root", "A[]"), suspect("B", "A[]", "A"),
-            suspect("C", "D"), suspect("D", "C"),
         ]
     )  # fmt: skip
-    assert [(one.row["type"], one.held_by) for one in found] == [
-        ("A[]", None), ("A", "A[]"), ("B", "A"), ("X", None), ("C", "D"), ("D", "C"),
+    assert held(found) == [("A[]", None), ("A", "A[]"), ("B", "A"), ("X", None)]
+
+
+def test_suspects_in_a_circle_stand_below_the_one_that_is_nearest_to_the_roots() -> None:
+    """Handlers of a static event, a tree, what hangs on them, and something small beside."""
+    found = held_below(
+        [
+            suspect("Object[]", "Root", "[static var Action.Tick]", "Action"),
+            suspect("Action", "Root", "[static var Action.Tick]", "Action", "Object[]"),
+            suspect("List", "Root", "Tree", "List", "Tree[]", "Tree"), suspect("Tree[]", "Root", "Tree", "List"),
+            suspect("Tree", "Root", "Tree", "List", "Tree[]"), suspect("Subscriber", "Root", "Action", "Object[]", "Action"),
+            suspect("Byte[]", "Root", "Subscriber"), suspect("String", "Root"),
+        ]
+    )  # fmt: skip
+    assert held(found) == [
+        ("Action", None), ("Object[]", "Action"), ("Subscriber", "Action"), ("Byte[]", "Subscriber"),
+        ("Tree", None), ("List", "Tree"), ("Tree[]", "List"), ("String", None),
     ]  # fmt: skip
+    assert found[0].path == ("Root", "[static var Action.Tick]", "Action", "Object[]", "Action")
+
+
+def test_of_a_circle_that_is_entered_at_several_the_first_holds_the_others() -> None:
+    assert held(held_below([suspect("C", "D"), suspect("D", "C")])) == [("C", None), ("D", "C")]
+    assert held(held_below([suspect("D", "Root", "C"), suspect("C", "Root", "D")])) == [("D", None), ("C", "D")]
+
+
+@pytest.mark.parametrize("leaks", ["event", "tree"])
+def test_the_way_to_types_that_hold_each_other_is_shown(leaks: str) -> None:
+    seen = _Seen()
+    for count in (1, 5, 30):
+        heap = handlers(count) if leaks == "event" else tree(count)
+        seen.take(CollectedHeap(heap=heap, pid=1, size_bytes=0, duration_s=0.0, attempts=1), 0.0)
+    first, *others = seen.result(None).suspects
+    assert (first.row["type"], first.held_by) == ("Action" if leaks == "event" else "Tree", None)
+    assert first.path[:2] == ("Root", "[static var Leak]")
+    assert [one.row["type"] for one in others if one.held_by is None] == ["Small"]
+
+
+def handlers(count: int) -> Heap:
+    """An event whose list of handlers holds delegates of the type of its own; and something else that grows a little."""
+    types = ["Root", "[static var Leak]", "Action", "Object[]", *["Action"] * count, "Small"]
+    edges = [(0, 1), (1, 2), (2, 3), *((3, 4 + at) for at in range(count)), (0, 4 + count)]
+    return heap_from(types, edges, sizes=[0, 0, 64, 24 + 8 * count, *[64] * count, count])
+
+
+def tree(count: int) -> Heap:
+    """A tree whose nodes keep theirs in lists."""
+    types = ["Root", "[static var Leak]", "Tree", "List", "Tree[]", *["Tree", "List"] * count, "Small"]
+    edges = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 5 + 2 * count)]
+    edges += [pair for at in range(5, 5 + 2 * count, 2) for pair in ((4, at), (at, at + 1))]
+    return heap_from(types, edges, sizes=[0, 0, 24, 32, 24 + 8 * count, *[24, 32] * count, count])
 
 
 def test_a_suspect_is_held_by_what_grew_and_not_by_what_holds_most() -> None:

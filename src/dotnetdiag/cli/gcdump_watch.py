@@ -33,13 +33,15 @@ def watch(target: Target, every: str, count: int | None, timeout: float | str | 
 
     The process stands still for each heap. Ctrl-C ends it, and says what was seen. A line for each heap, then the types that only grow: of
     which there are never fewer, never with fewer bytes, and with more bytes at last. Those that keep most more alive than before come first,
-    each with the way on which what grew of it is held, and with those that it holds below it.
+    each with the way on which what grew of it is held, and with those that it holds below it. Of types that hold each other, such as an event and
+    the list of its handlers, the one that is nearest to the roots stands above the others.
 
     The first heap of a process leaves some 0.2 MB in it, which are in the second: what holds the descriptions of the runtime's events is said to be
     of the diagnostics. Take three heaps or more, of which types have to grow after the second too.
 
     --json: one object, {heaps: [{at_s, nodes, objects, bytes, grown_bytes, complete, pause_ms}], suspects: [{type, module, steps, count_before,
-    count_after, count_grown, bytes_before, …, path, held_by}], problem}.
+    count_after, count_grown, bytes_before, …, path, held_by}], problem}. held_by is the type below which one is shown, null of one that stands by
+    itself; following it never leads round in a circle.
 
     \b
     dotnetdiag gcdump watch -p 1234 --every 10m

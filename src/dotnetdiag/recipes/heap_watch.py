@@ -48,7 +48,9 @@ class HeapSample:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
     """A type that only grows, and the way on which most of what has grown is reached in the last heap: since the second heap where there are
-    three, else since the first. ``held_by``: the type of the suspect that is nearest before it on that way.
+    three, else since the first. ``held_by``: the type of the suspect that is nearest before it on that way; None where there is none. Of suspects
+    that hold each other in a circle (an event and the list of its handlers) the one that is nearest to the roots has None: it stands before the
+    others, and following ``held_by`` always comes to an end.
     """
 
     row: dict[str, Any]
@@ -198,18 +200,41 @@ class _Seen:
 
 
 def held_below(suspects: list[Suspect]) -> list[Suspect]:
-    """The same, each before those that it holds, directly or not."""
-    names = {one.row["type"] for one in suspects}
+    """The same, each before those that it holds, directly or not. ``held_by`` ends at a row that no other holds."""
+    above = _nearest_above(suspects)
     below: dict[str | None, list[Suspect]] = {}
     for one in suspects:
-        over = next((step for step in reversed(one.path[:-1]) if step in names and step != one.row["type"]), None)
+        over = above[one.row["type"]]
         below.setdefault(over, []).append(replace(one, held_by=over))
     made: list[Suspect] = []
     waiting = below.pop(None, [])[::-1]
-    while waiting or below:
-        if not waiting:  # two that are said to hold each other
-            waiting = below.pop(next(iter(below)))[::-1]
+    while waiting:
         one = waiting.pop()
         made.append(one)
         waiting += below.pop(one.row["type"], [])[::-1]
     return made
+
+
+def _nearest_above(suspects: list[Suspect]) -> dict[str | None, str | None]:
+    """Of each type the one that is nearest before it on its way. Of types that hold each other in a circle one has None."""
+    paths = {one.row["type"]: one.path for one in suspects}
+    above = {
+        name: next((step for step in reversed(path[:-1]) if step in paths and step != name), None)
+        for name, path in paths.items()
+    }
+    for name in paths:
+        chain: list[str] = []
+        at = name
+        while at is not None and at not in chain:
+            chain.append(at)
+            at = above[at]
+        if at is not None:
+            above[_first_of_circle(chain[chain.index(at) :], paths)] = None
+    return above
+
+
+def _first_of_circle(circle: list[str], paths: dict[str | None, tuple[str, ...]]) -> str:
+    """The type over which the shortest way from the root comes into a circle; of several the one that is first of all suspects."""
+    ranks = {name: rank for rank, name in enumerate(paths)}
+    entries = (next((at, step) for at, step in enumerate(paths[name]) if step in circle) for name in circle)
+    return min((at, ranks[step], step) for at, step in entries)[2]
