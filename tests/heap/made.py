@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, overload
 
 import numpy as np
 
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import Completeness, Heap, HeapFacts
+from dotnetdiag.heap.holders import is_pseudo_node
 from dotnetdiag.table import Table
 
 
@@ -55,6 +57,17 @@ def holding(leaked: int, *, others: int = 0) -> Heap:
     edges += [(first, first + 2 + number) for number in range(50)]
     edges += [(first + 1, first + 52 + number) for number in range(leaked)]
     return heap_from(types, edges, sizes=[10] * len(types))
+
+
+def with_pseudo_nodes(heap: Heap) -> Heap:
+    """The same, with no address of what holds roots."""
+    is_pseudo = [is_pseudo_node(name) for name in heap.type_name.to_pylist()]
+    return replace(heap, node_address=np.where(np.array(is_pseudo)[heap.node_type], 0, heap.node_address))
+
+
+def advice(heap: Heap, kind: str) -> list[tuple[str, int, int]]:
+    """(subject, count, bytes) of what advice says of one kind."""
+    return [(row["subject"], row["count"], row["bytes"]) for row in heap.advice if row["kind"] == kind]
 
 
 class _File:

@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from tests.heap.help import heap_of
-from tests.heap.made import heap_from, made
+from tests.heap.made import advice, heap_from, made, with_pseudo_nodes
 from tests.heap.test_gcdump import written
 from tests.nettrace.recordings import data_of
 
@@ -20,7 +20,7 @@ from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import Completeness, Heap, kernels, read_gcdump
 from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
 from dotnetdiag.heap.graph import Graph
-from dotnetdiag.heap.holders import DIAGNOSTICS, THREAD_STATICS, is_pseudo_node
+from dotnetdiag.heap.holders import DIAGNOSTICS, THREAD_STATICS
 from dotnetdiag.heap.paths import meant_types
 
 RECORDING = "heap-10.nettrace"
@@ -43,12 +43,6 @@ def a_cache(items: int, *, size: int = 100) -> Heap:
     types = [ROOTS, STATICS, VARIABLE, ARRAY, "List", *["Item"] * items, HANDLES]
     edges = [(0, 1), (1, 2), (2, 4), (0, 5 + items), (5 + items, 3), (3, 4), *((4, 5 + item) for item in range(items))]
     return with_pseudo_nodes(heap_from(types, edges, sizes=[0, 0, 0, 8184, 32, *[size] * items, 0]))
-
-
-def with_pseudo_nodes(heap: Heap) -> Heap:
-    """The same, with no address of what holds roots."""
-    is_pseudo = [is_pseudo_node(name) for name in heap.type_name.to_pylist()]
-    return replace(heap, node_address=np.where(np.array(is_pseudo)[heap.node_type], 0, heap.node_address))
 
 
 def rows(heap: Heap, **about: Any) -> list[tuple[Any, ...]]:
@@ -470,16 +464,12 @@ def test_what_the_diagnostics_leave_is_told() -> None:
 
     assert with_metadata(10).diff(with_metadata(200)).diagnostics_bytes == 190
     assert a_cache(3).diff(a_cache(9)).diagnostics_bytes == 0
-    (text,) = with_metadata(200).advice.values("advice")
+    (text,) = with_metadata(200_000).advice.values("advice")
     assert text.endswith("leaves: no leak")
     assert a_cache(1000).advice.values("advice")[0].endswith("it is a leak")
 
 
 # advice ---------------------------------------------------------------------------------------------------------------
-
-
-def advice(heap: Heap, kind: str) -> list[tuple[str, int, int]]:
-    return [(row["subject"], row["count"], row["bytes"]) for row in heap.advice if row["kind"] == kind]
 
 
 def test_much_that_no_root_reaches_is_told() -> None:
@@ -572,7 +562,9 @@ def test_a_list_with_something_else_in_it_is_none_of_handlers() -> None:
     ],
 )
 def test_a_leak_is_said_of_what_may_be_the_programs(name: str, is_leak: bool) -> None:
-    heap = heap_from([ROOTS, STATICS, f"[static var {name}]", "Held"], [(0, 1), (1, 2), (2, 3)], sizes=[0, 0, 0, 100])
+    heap = heap_from(
+        [ROOTS, STATICS, f"[static var {name}]", "Held"], [(0, 1), (1, 2), (2, 3)], sizes=[0, 0, 0, 100_000]
+    )
     (text,) = heap.advice.values("advice")
     assert text.endswith("it is a leak") == is_leak
 

@@ -129,6 +129,11 @@ def path_table(graph: Graph, what: str | int, limit: int) -> Table:
     )
 
 
+def paths_to(graph: Graph, nodes: Array, limit: int) -> list[list[str]]:
+    """The types on the ways to some nodes, from the root on, as :func:`path_table` has them."""
+    return [row.path for row in _Search(graph, nodes).rows(limit)]
+
+
 def _notes(graph: Graph, names: list[str], wanted: int, unreached: int) -> tuple[str, ...]:
     notes = []
     if names:

@@ -40,6 +40,12 @@ class Columns:
     pointer_size: int
 
 
+def array_places(sizes: Array, pointer_size: int) -> Array:
+    """How many places for references arrays of some sizes have: beside them are the type, the length, and the header before."""
+    places: Array = sizes.astype(np.int64) // pointer_size - 3
+    return places
+
+
 def without_places(graph: Columns) -> Array | None:
     """``edge_target``, but that the places of static variables refer to their own array, which changes no dominator; None where there are none.
 
@@ -92,7 +98,7 @@ def _arrays(graph: Columns) -> Array:
     _, at = reference_places(graph.edge_start, handles)
     nodes, held = np.unique(graph.edge_target[at].astype(np.int64), return_counts=True)
     kinds = [number for number, name in enumerate(graph.names) if name == ARRAY]
-    places = graph.node_size[nodes].astype(np.int64) // graph.pointer_size - 3  # as those of advice
+    places = array_places(graph.node_size[nodes], graph.pointer_size)
     fits = np.isin(graph.node_type[nodes], kinds) & (places >= LEAST_PLACES)
     fits &= np.isin(graph.node_generation[nodes], _GENERATIONS)
     nodes, held = nodes[fits], held[fits]
