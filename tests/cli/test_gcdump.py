@@ -26,6 +26,7 @@ from tests.nettrace.traces import SMALL
 import dotnetdiag as dd
 from dotnetdiag.cli.gcdump import gcdump
 from dotnetdiag.cli.gcdump_watch import _show as show_watched
+from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import (
     FormatError,
     GrammarError,
@@ -41,7 +42,9 @@ from dotnetdiag.heap.facts import Interop
 from dotnetdiag.heap.gcdump_writer import modules_left_out
 from dotnetdiag.heap.holders import DIAGNOSTICS
 from dotnetdiag.heap.interop import CCW, INTERFACE, RCW
+from dotnetdiag.recipes import heap_watch
 from dotnetdiag.recipes.heap_watch import HeapSample, Suspect, WatchedHeaps
+from dotnetdiag.recipes.target import Target
 
 HOSTILE = ["A</script>\x1b[31m", "B\r\n\u202e", "=cmd()", "C\ud800<System.String>", "[brackets]"]
 
@@ -250,6 +253,29 @@ def test_watch_says_nothing_before_its_arguments_are_right() -> None:
     done = CliRunner().invoke(gcdump, ["watch", "-p", "1", "--every", "0s"])
     assert isinstance(done.exception, UsageError)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("2", 2.0), ("0.5", 0.5), ("1m30s", 90.0)])
+@pytest.mark.parametrize("option", ["--every", "--timeout"])
+def test_a_bare_number_is_one_of_seconds(
+    option: str, text: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, float | str] = {}
+
+    def watched(_: Target, **options: Any) -> WatchedHeaps:
+        asked.update(options)
+        return WatchedHeaps(samples=(), growing=None, suspects=())
+
+    monkeypatch.setattr(heap_watch, "watch_heaps", watched)
+    run("watch", "-p", "1", option, text)
+    assert seconds_of(asked[option.lstrip("-")]) == seconds
+
+
+def test_what_is_no_duration_is_refused_with_an_example() -> None:
+    for text in ("2 2", "-2", "two", "1e3", ""):
+        done = CliRunner().invoke(gcdump, ["watch", "-p", "1", f"--every={text}"])
+        assert isinstance(done.exception, GrammarError), text
+        assert "write 30s" in str(done.exception)
 
 
 def test_watch_says_that_a_process_stands_still_when_it_is_about_to() -> None:

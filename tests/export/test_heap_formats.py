@@ -239,13 +239,18 @@ def boxes(page: Page) -> list[str]:
     ]
 
 
+def test_one_of_a_thing_is_told_in_the_singular() -> None:
+    heap = heap_from(["Root", "A"], [(0, 1)], sizes=[0, 1])
+    assert '"facts":["1 byte","2 objects","1 reference"]' in written(heap, "html").decode()
+
+
 def test_a_click_zooms_a_search_finds_and_a_type_shows_why_it_is_alive(
     browser: Page, real: Heap, tmp_path: Path
 ) -> None:
     path = tmp_path / "heap.html"
     path.write_bytes(written(real, "html"))
     browser.open(path)
-    assert boxes(browser)[0].startswith("[.NET Roots]: 1 objects")
+    assert boxes(browser)[0].startswith("[.NET Roots]: 1 object, 0 bytes, keeps ")
     before = len(boxes(browser))
     node = next(
         one
@@ -260,9 +265,11 @@ def test_a_click_zooms_a_search_finds_and_a_type_shows_why_it_is_alive(
     browser.run("document.getElementById('reset').click()")
     assert len(boxes(browser)) == before
     browser.driver.find_element(By.ID, "search").send_keys("workload.ring")
-    assert browser.text("#said").endswith("types match")
+    assert browser.text("#said") == "1 type matches"
     assert "Workload.Ring" in browser.text("#rows")
     assert "System.String" not in browser.text("#rows")
+    browser.driver.find_element(By.ID, "search").send_keys("s of nothing")
+    assert browser.text("#said") == "0 types match"
     browser.driver.find_element(By.ID, "search").clear()
     browser.run("document.getElementById('search').dispatchEvent(new Event('input'))")
     row = next(

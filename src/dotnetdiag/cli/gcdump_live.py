@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
     from dotnetdiag.heap.type_totals import TypeTotals
     from dotnetdiag.recipes.target import Target
 
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]+)?")
 NO_SOURCE = "Give a FILE, or a process: --process-id, --name, --wait-for, --diagnostic-port, --dsrouter."
 
 
-def _seconds(_: click.Context, __: click.Parameter, text: str | None) -> float | str | None:
-    """A number is one of seconds, as dotnet-gcdump has it."""
-    if text is None:
-        return None
-    return float(text) if text.isdecimal() and text.isascii() and 0 < len(text) < 10 else text
+def seconds_or_duration(_: click.Context, __: click.Parameter, text: str | None) -> float | str | None:
+    """Of an option: a number is one of seconds, as dotnet-gcdump has it; anything else is for ``seconds_of``."""
+    return float(text) if text is not None and _SECONDS.fullmatch(text) else text
 
 
 def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,7 +36,7 @@ def timeout_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "-t",
         "--timeout",
-        callback=_seconds,
+        callback=seconds_or_duration,
         help="Give up when nothing has come of the heap, or no runtime, for so long: seconds, or 2m.  [default: 30, and a runtime "
         "that is not there yet is waited for however long]",
     )(function)

@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
-from dotnetdiag.cli.gcdump_live import timeout_option
+from dotnetdiag.cli.gcdump_live import seconds_or_duration, timeout_option
 from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.heap_walks import PAUSE, Pauses, Progress, pause_text
 from dotnetdiag.cli.lean import be_lean
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 
 @click.command("watch", cls=Command)
 @target_options
-@click.option("--every", default="10m", show_default=True, help="From one heap to the next: 30s, 10m, 1h.")
+@click.option(
+    "--every",
+    default="10m",
+    show_default=True,
+    callback=seconds_or_duration,
+    help="From one heap to the next: seconds, or 30s, 10m, 1h.",
+)
 @click.option("--count", type=click.IntRange(min=1), help="How many heaps.  [default: until Ctrl-C]")
 @timeout_option
 @format_option
-def watch(target: Target, every: str, count: int | None, timeout: float | str | None, form: str) -> None:
+def watch(target: Target, every: float | str, count: int | None, timeout: float | str | None, form: str) -> None:
     """Collect heaps of a process over time, and say which types only grow: these are likely to leak.
 
     The process stands still for each heap. Ctrl-C ends it, and says what was seen. A line for each heap, then the types that only grow: of

@@ -67,14 +67,20 @@ _FIGURES = ("count", "bytes", "retained_bytes")
 
 def _facts(heap: Heap) -> list[str]:
     facts = heap.facts
-    made = [f"{heap.bytes:,} bytes", f"{heap.objects:,} objects", f"{heap.edges:,} references"]
+    made = [_counted(heap.bytes, "byte"), _counted(heap.objects, "object"), _counted(heap.edges, "reference")]
     made += [f"process {facts.pid}"] if facts.pid else []
     made += [f"collected {facts.collected:%Y-%m-%d %H:%M:%S} UTC"] if facts.collected is not None else []
     made += [f"stood still for {facts.pause_ms:,.1f} ms"] if facts.pause_ms is not None else []
     made += [facts.sample] if facts.sample is not None else []
     unreached = unreached_bytes(heap)
-    made += [f"{unreached:,} bytes are reached from no root: {heap.means_unreached}"] if unreached else []
+    if unreached:
+        is_reached = f"{_counted(unreached, 'byte')} {'is' if unreached == 1 else 'are'} reached"
+        made.append(f"{is_reached} from no root: {heap.means_unreached}")
     return made + [f"not complete: {problem}" for problem in heap.completeness.problems]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _tree(heap: Heap, numbers: dict[tuple[str | None, str | None], int]) -> dict[str, list[int]]:

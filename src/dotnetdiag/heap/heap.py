@@ -109,9 +109,10 @@ class Heap(Graph):
 
     @cached_property
     def advice(self) -> Table:
-        """What is likely to be wrong, as far as the graph can tell: ``kind`` (unreached, static, collection, event, timer), ``subject``, ``count``,
-        ``bytes`` and ``advice``, a sentence. Empty where nothing stands out. Of collections arrays of references alone are judged: a heap
-        does not tell which places of an array of values (``List<int>``, the entries of a dictionary) are used.
+        """What is likely to be wrong, as far as the graph can tell: ``kind`` (unreached, static, thread static, finalizer, collection, event, timer),
+        ``subject``, ``count``, ``bytes`` and ``advice``, a sentence. Empty where nothing stands out. What several static variables hold together
+        is static too, and has the type of its objects for a subject. Of collections arrays of references are judged, and tables of
+        dictionaries that are certainly empty: a heap does not tell which places of an array of values (``List<int>``) are used.
         """
         return advice_table(self)
 

@@ -25,6 +25,8 @@ TOGETHER_SHARE, TOGETHER_BYTES = 0.05, 256 << 10
 """The same of what several hold together, or variables of threads, or the finalizer's queue, of which something is in every program."""
 MOST_STATICS = MOST_TOGETHER = 10
 _MOST_WAYS, _MOST_NAMES = 16, 4
+_MOST_LOOKED_AT = 1 << 16
+"""Of objects that are held together, for the names of the variables that hold them."""
 _ARRAYS_OF_THREAD = 2
 """One inside of the other."""
 _OF_DIAGNOSTICS = "descriptions of the runtime's own events, which the first session of diagnostics leaves: no leak"
@@ -53,6 +55,13 @@ def _pseudo_nodes(graph: Graph, names: set[str]) -> Array:
     """What holds roots of some kinds."""
     kinds = [number for number, name in enumerate(type_names(graph)) if name in names]
     return np.flatnonzero(np.isin(graph.node_type, kinds) & reached_nodes(graph)) if kinds else np.zeros(0, np.int64)
+
+
+def _without(graph: Graph, nodes: Array, others: Array) -> Array:
+    is_other = np.zeros(graph.nodes, np.bool_)
+    is_other[others] = True
+    left: Array = nodes[~is_other[nodes]]
+    return left
 
 
 def _by_type(graph: Graph, nodes: Array) -> list[tuple[int, int, int]]:
@@ -122,7 +131,7 @@ class _Statics:
         graph = self._graph
         holders = _pseudo_nodes(graph, {STATICS})
         nodes = np.flatnonzero(np.isin(graph.tree_dominators, holders)) if len(holders) else holders
-        nodes = np.setdiff1d(nodes, np.concatenate([self._nodes, self.held]))
+        nodes = _without(graph, nodes, np.concatenate([self._nodes, self.held]))
         by_type, least = _by_type(graph, nodes), _least_together(graph)
         for kind, count, size in by_type[:MOST_TOGETHER]:
             if size >= least:
@@ -136,7 +145,7 @@ class _Statics:
             )
 
     def _shared(self, what: str, subject: str, nodes: Array, size: int) -> Finding:
-        ways = paths_to(self._graph, nodes, _MOST_WAYS)
+        ways = paths_to(self._graph, nodes[:: len(nodes) // _MOST_LOOKED_AT + 1], _MOST_WAYS)
         steps = dict.fromkeys(step for path in ways for step in path if step.startswith(STATIC))
         variables = [step[len(STATIC) : -1] for step in steps]
         is_own = bool(steps) and all(
@@ -172,7 +181,7 @@ def _of_threads(graph: Graph, held_by_statics: Array) -> Iterator[Finding]:
         if at is not holders:
             nodes = np.concatenate([nodes, held[~is_array]])
         at = held[is_array]
-    nodes = np.setdiff1d(nodes, held_by_statics)
+    nodes = _without(graph, np.unique(nodes), held_by_statics)
     least = _least_together(graph)
     for kind, count, size in _by_type(graph, nodes)[:MOST_TOGETHER]:
         if size < least:

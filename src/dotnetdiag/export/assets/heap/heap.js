@@ -10,6 +10,7 @@
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
   const number = (value) => value.toLocaleString("en-US");
+  const counted = (value, one, many) => `${number(value)} ${value === 1 ? one : many}`;
   const name = (type) => data.types.name[type].slice(0, LONGEST);
 
   // the tree: places are in the order of a walk, so parents come first
@@ -33,7 +34,8 @@
     return `hsl(${(Math.abs(hash) % 320) + 20} 65% 72%)`;
   };
   const told = (i) =>
-    `${name(data.tree.type[i])}: ${number(data.tree.count[i])} objects, ${number(data.tree.bytes[i])} bytes, keeps ${number(data.tree.retained[i])} bytes alive`;
+    `${name(data.tree.type[i])}: ${counted(data.tree.count[i], "object", "objects")}, ${counted(data.tree.bytes[i], "byte", "bytes")}, ` +
+    `keeps ${counted(data.tree.retained[i], "byte", "bytes")} alive`;
 
   let zoomed = -1;
   let wanted = "";
@@ -102,7 +104,7 @@
     list.replaceChildren();
     if (!found.length) list.append(make("p", "The page has the ways to the types that keep most alive only: dotnetdiag gcdump paths has all."));
     for (const way of found) {
-      list.append(make("p", `${number(way.count)} objects, ${number(way.bytes)} bytes${way.shortest ? "" : ", another way"}`));
+      list.append(make("p", `${counted(way.count, "object", "objects")}, ${counted(way.bytes, "byte", "bytes")}${way.shortest ? "" : ", another way"}`));
       const steps = make("ol");
       way.path.forEach((step, level) => {
         const line = make("li", step.slice(0, LONGEST));
@@ -135,7 +137,7 @@
       rows.append(row);
     }
     byId("rows").replaceChildren(rows);
-    byId("said").textContent = wanted === "" ? "" : `${number(all)} types match`;
+    byId("said").textContent = wanted === "" ? "" : counted(all, "type matches", "types match");
   };
 
   byId("search").addEventListener("input", (event) => {
