@@ -18,7 +18,7 @@ import pytest
 from tests.heap.help import oracle_types, types_of
 from tests.live.compiling import compiled
 from tests.live.heaps import HeapTarget, heap_workload
-from tests.live.runtimes import REQUIRED, command
+from tests.live.runtimes import REQUIRED, command, workload
 
 import dotnetdiag as dd
 from dotnetdiag._dataclasses import replace
@@ -45,6 +45,8 @@ namespace Leaking
     {
         public static readonly List<Session> Sessions = new List<Session>();
         public static readonly Branch Trunk = new Branch();
+        public static readonly List<Session> ByName = new List<Session>(), ByDate = new List<Session>();
+        [ThreadStatic] public static List<Session> Own;
     }
     class Program
     {
@@ -53,7 +55,7 @@ namespace Leaking
             Console.WriteLine("ready");
             for (string line; (line = Console.ReadLine()) != null; )
             {
-                if (line == "branches") Branch(); else Grow();
+                if (line == "branches") Branch(); else if (line == "together") Together(); else Grow();
                 Console.WriteLine("grown");
             }
         }
@@ -66,6 +68,18 @@ namespace Leaking
         static void Branch()
         {
             for (int i = 0; i < 3000; i++) Store.Trunk.Branches.Add(new Branch());
+        }
+        [System.Runtime.CompilerServices.MethodImpl(System.Runtime.CompilerServices.MethodImplOptions.NoInlining)]
+        static void Together()
+        {
+            Store.Own = new List<Session>();
+            for (int i = 0; i < 2000; i++)
+            {
+                Session session = new Session();
+                Store.ByName.Add(session);
+                Store.ByDate.Add(session);
+                Store.Own.Add(new Session());
+            }
         }
     }
 }
@@ -336,6 +350,28 @@ def test_the_way_to_a_tree_that_grows_is_shown_by_watch(tmp_path: Path) -> None:
     assert (held_by[branch], held_by[held], held_by[f"{branch}[]"]) == (None, branch, held)
     assert seen.suspects[0].row["type"] == branch
     assert seen.suspects[0].path[:3] == ("[.NET Roots]", "[static vars]", f"[static var {branch}.Trunk]")
+
+
+def test_what_two_variables_hold_and_what_one_of_a_thread_holds_is_named_by_advice(tmp_path: Path) -> None:
+    with leaking(tmp_path) as process:
+        grow(process, "together")
+        found = {(row["kind"], row["subject"]): row for row in dd.heap(process.pid).advice.to_pylist()}
+    together = found["static", "Leaking.Session"]
+    assert together["count"] == 2000
+    assert "List<Leaking.Session>.ByName" in together["advice"]
+    assert "List<Leaking.Session>.ByDate" in together["advice"]
+    own = found["thread static", "System.Collections.Generic.List<Leaking.Session>"]
+    assert own["count"] == 1
+    assert own["bytes"] > 2_000_000
+
+
+@pytest.mark.parametrize("runtime", WALKING)
+def test_no_leak_is_seen_in_a_program_that_does_nothing(runtime: str) -> None:
+    with workload(runtime, "cpu", "rounds=10", "linger=stdin") as target:
+        heaps = [dd.heap(target.pid) for _ in range(2)]
+    for heap in heaps:
+        assert set(heap.advice.values("kind")) <= {"static", "unreached"}
+        assert not [text for text in heap.advice.values("advice") if "it is a leak" in text]
 
 
 @pytest.mark.parametrize("runtime", ["8", "10"])
