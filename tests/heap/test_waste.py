@@ -41,16 +41,17 @@ def test_an_array_of_values_is_not_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("holder", "of"),
+    ("holder", "entry", "of"),
     [
-        ("Dictionary", "System.String,System.Int32"),
-        ("Dictionary", "System.Object[],System.Collections.Generic.List<System.Int32,System.Int32>"),
-        ("HashSet", "System.String"),
+        ("Dictionary", "Entry", "System.String,System.Int32"),
+        ("Dictionary", "Entry", "System.Object[],System.Collections.Generic.List<System.Int32,System.Int32>"),
+        ("HashSet", "Entry", "System.String"),
+        ("HashSet", "Slot", "System.String"),
     ],
 )
-def test_a_table_without_a_key_is_empty(holder: str, of: str) -> None:
-    heap = held(f"{OF}{holder}<{of}>", f"Entry<{of}>[]", 24 + 240_000)
-    assert advice(heap, "collection") == [(f"Entry<{of}>[] in {OF}{holder}<{of}>", 1, 240_000)]
+def test_a_table_without_a_key_is_empty(holder: str, entry: str, of: str) -> None:
+    heap = held(f"{OF}{holder}<{of}>", f"{entry}<{of}>[]", 24 + 240_000)
+    assert advice(heap, "collection") == [(f"{entry}<{of}>[] in {OF}{holder}<{of}>", 1, 240_000)]
     means = "is empty" if holder == "Dictionary" else "is less than half full"  # null may be in a set
     assert f" {means}: 240,000 bytes for nothing" in heap.advice.values("advice")[0]
 

@@ -26,7 +26,8 @@ WASTE_SHARE, WASTE_BYTES = 0.005, 64 << 10
 """What the empty places of a kind of collection take at least, of all bytes and in bytes."""
 _ARRAY = re.compile(r"(?P<element>.+)(?:\[\]|<(?P<commas>,+)>)")
 """Of one dimension, or of several: ``System.String<,>``."""
-_TABLE = re.compile(r"Entry<(?P<of>.+)>\[\]")
+_TABLE = re.compile(r"(?:Entry|Slot)<(?P<of>.+)>\[\]")
+"""A set of .NET Core 3.1 has slots."""
 _DICTIONARY, _SET = "System.Collections.Generic.Dictionary", "System.Collections.Generic.HashSet"
 _BOUNDS_BYTES = 8
 """Of each dimension where there are several: its length and where it begins."""
