@@ -301,7 +301,7 @@ def option_names_in(path: Path) -> set[str]:
     return {match for text in texts for match in OPTION_NAME.findall(INSTALLING.sub("", text))}
 
 
-RECORDING = {"--clrevents", "--clreventlevel", "--providers", "--profile", "--no-stacks"}
+RECORDING = {"--clrevents", "--clreventlevel", "--providers", "--profile", "--no-stacks", "--rundown"}
 """What the notes of questions say how to record with."""
 
 

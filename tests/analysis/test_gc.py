@@ -11,7 +11,8 @@ from tests.analysis.traces import PROCESS, Seen, allocation_tick, traced
 from tests.nettrace.recordings import data_of
 from tests.trace.made import RUNTIME
 
-from dotnetdiag.analysis.gc_collections import NO_CALLERS, NO_NAMES, GcFold, GcReport, gc
+from dotnetdiag.analysis import nameless
+from dotnetdiag.analysis.gc_collections import NO_CALLERS, GcFold, GcReport, gc
 from dotnetdiag.analysis.gc_events import GENERATIONS, PRIVATE
 from dotnetdiag.trace.recorded import recorded_of
 from dotnetdiag.trace.table import EventTable
@@ -147,7 +148,7 @@ def test_what_was_allocated_is_told_by_second_where_both_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stack", "notes"), [(("Ask.Now", "Main"), ()), ((0x7FE7_0000,), (NO_NAMES,)), ((), (NO_CALLERS,))]
+    ("stack", "notes"), [(("Ask.Now", "Main"), ()), ((0x7FE7_0000,), (nameless.NO_NAMES,)), ((), (NO_CALLERS,))]
 )
 def test_it_is_said_why_who_asked_for_collections_is_not_told(
     stack: tuple[str | int, ...], notes: tuple[str, ...]
@@ -160,7 +161,7 @@ def test_it_is_said_why_who_asked_for_collections_is_not_told(
     assert made.collections.notes == notes
 
 
-@pytest.mark.parametrize(("name", "notes"), [("gccollect-10", (NO_NAMES,)), ("gcverbose-10", ())])
+@pytest.mark.parametrize(("name", "notes"), [("gccollect-10", (nameless.NO_NAMES,)), ("gcverbose-10", ())])
 def test_profiles_tell_who_asked_or_what_does(name: str, notes: tuple[str, ...]) -> None:
     assert gc(Trace(data_of(f"{name}.nettrace"), name=name)).notes == notes
 

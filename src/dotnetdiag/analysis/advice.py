@@ -13,7 +13,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field, replace
-from dotnetdiag.analysis import filters
+from dotnetdiag.analysis import filters, nameless
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
@@ -65,11 +65,14 @@ NOTHING = "nothing stands out"
 
 @dataclass(frozen=True, kw_only=True)
 class AdviceReport:
-    """``findings``: the most important first. ``lacking``: of kinds of reports that have nothing, why."""
+    """``findings``: the most important first. ``lacking``: of kinds of reports that have nothing, why. ``unnamed``: the note that names of methods
+    are missing, if findings would have some.
+    """
 
     findings: Table
     lacking: Mapping[str, str]
     seconds: float
+    unnamed: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -88,18 +91,23 @@ class AdviceReport:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why there is nothing of what is ``lacking``."""
-        return tuple(dict.fromkeys(self.lacking.values()))
+        """Why there is nothing of what is ``lacking``, and no methods of what is found."""
+        return tuple(dict.fromkeys((*self.lacking.values(), *self.unnamed)))
 
     def saying(self, texts: Mapping[str, str]) -> Self:
         """The same with other words in the place of some notes."""
-        return replace(self, lacking={name: texts.get(note, note) for name, note in self.lacking.items()})
+        return replace(
+            self,
+            lacking={name: texts.get(note, note) for name, note in self.lacking.items()},
+            unnamed=tuple(texts.get(note, note) for note in self.unnamed),
+        )
 
     def document(self) -> dict[str, Any]:
         """As :meth:`to_json`, with tables in the place of their rows."""
         return {
             "findings": self.findings,
             "lacking": dict(self.lacking),
+            "notes": list(self.unnamed),
             "seconds": self.seconds,
             "losses": self.losses.to_json(),
         }
@@ -204,6 +212,7 @@ def advice_of(answers: Answers) -> AdviceReport:
         "topN": _looked_at_cpu(answers),
     }
     lacking = {name: "; ".join(notes) for name, (has_some, notes) in looked.items() if not has_some}
+    notes = [note for one in found for note in getattr(getattr(answers, one.question, None), "notes", ())]
     return AdviceReport(
         findings=Table(
             {
@@ -218,6 +227,7 @@ def advice_of(answers: Answers) -> AdviceReport:
         ),
         lacking=lacking,
         seconds=answers.recorded.seconds,
+        unnamed=tuple(dict.fromkeys(note for note in notes if note in nameless.ALL)),
     )
 
 
@@ -374,6 +384,8 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
         if caller is None:
             return
         first, own_ms, share, text = caller, caller.inclusive, caller.inclusive_percent, " and what it calls"
+    if not is_named(first.name()):
+        return
     yield Finding(
         severity=LEAST,
         question="topN",

@@ -23,7 +23,7 @@ from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import NO_STACKS, StackedEvents, has_methods
+from dotnetdiag.analysis.stacked import NO_STACKS, StackedEvents
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
@@ -197,8 +197,7 @@ class _Answer:
         notes = [STATED[self._source]] if len(own) else [NO_EVENTS]
         if len(own) and all(types[one].startswith("Type(0x") for one in self._kept["type"]):
             notes.append(UNNAMED)
-        if not has_methods(self._method):
-            notes.append(NO_STACKS)
+        notes += made.unnamed if made.has_stacks else (NO_STACKS,)
         self._notes = (*notes, *(made.profile.notes if len(own) else ()))
 
     def report(self) -> AllocationReport:

@@ -294,8 +294,7 @@ class _Answer:
         if not self._count:
             return (NO_EVENTS,)
         notes = [] if len(found.by_catch) else [NO_CATCHES]
-        if not (self._stacks.frame >= 0).any():
-            notes.append(NO_STACKS)
+        notes += self._stacks.unnamed if self._stacks.has_stacks else (NO_STACKS,)
         if self._others >= 0:
             beyond = int(found.by_message.count[found.by_message.keys() % _SPAN - 1 == self._others].sum())
             notes.append(f"{beyond:,} have messages beyond the limit of {MOST_MESSAGES:,}: they count by type alone")

@@ -10,7 +10,6 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.condemned import INDUCED
-from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_events import (
     BACKGROUND_PHASES,
@@ -21,7 +20,6 @@ from dotnetdiag.analysis.gc_events import (
 )
 from dotnetdiag.analysis.gc_process import COMPACT, MARKS, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
 from dotnetdiag.analysis.kept_events import having, words_of
-from dotnetdiag.analysis.method_words import is_named
 from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -39,15 +37,6 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 _PROMOTED = tuple(f"TotalPromotedSize{place}" for place in range(len(GENERATIONS)))
 
 NO_EVENTS = "no collections: none took place, or the recording lacks their events (record with --profile gc-collect, or gc-verbose)"
-
-CUT = (
-    "who asked for the induced collections has no name: the recording breaks off before the names of methods, which come at its end "
-    "(end a recording with Ctrl+C, or let it end, for them to be in it)"
-)
-NO_NAMES = (
-    "who asked for the induced collections has no name: the recording has no names of methods, as with --profile gc-collect "
-    "(record with --profile gc-verbose)"
-)
 
 NO_CALLERS = (
     "who asked for the induced collections is not told: their events have no call stacks, as in recordings of NativeAOT and with --no-stacks, "
@@ -127,8 +116,8 @@ class GcFold:
         """The answer."""
         by_process = [made for pid in self._pids() if (made := ProcessCollections(self._events, pid)).count]
         columns = _columns(by_process, self._words)
-        columns["induced_by"], induced = self._induced(by_process)
-        notes = self._notes(columns["induced_by"]) if by_process else (NO_EVENTS,)
+        columns["induced_by"], induced, notes = self._induced(by_process)
+        notes = notes if by_process else (NO_EVENTS,)
         losses = self._losses.told
         return GcReport(
             collections=answer_table("collections", columns, notes, losses),
@@ -157,21 +146,14 @@ class GcFold:
                 "survived_percent": number(100 * survived / own),
             }
 
-    def _notes(self, induced_by: Column) -> tuple[str, ...]:
-        """Why it is not told who asked for collections."""
-        is_induced = np.isin(self._events.triggered.kept["Reason"], INDUCED).any()
-        if not is_induced or rows_with(induced_by, is_named).any():
-            return ()
-        if self._losses.told.damage is not None:
-            return (CUT,)
-        return (NO_NAMES,) if rows_with(induced_by, bool).any() else (NO_CALLERS,)
-
-    def _induced(self, processes: Sequence[ProcessCollections]) -> tuple[Column, StackProfile]:
-        """Who asked for each collection, of those that a program asks for: the collection begins next."""
+    def _induced(self, processes: Sequence[ProcessCollections]) -> tuple[Column, StackProfile, tuple[str, ...]]:
+        """Who asked for each collection, of those that a program asks for: the collection begins next; the stacks; and notes on who is not told."""
         kept = self._events.triggered.kept
         made = self._events.triggered.result(
             "Induced collections", "collections", np.where(np.isin(kept["Reason"], INDUCED), 1.0, -1.0)
         )
+        is_induced = bool(np.isin(kept["Reason"], INDUCED).any())
+        notes = () if not is_induced else made.unnamed if made.has_stacks else (NO_CALLERS,)
         methods: list[Array] = []
         for one in processes:
             of = np.full(one.count, len(kept))
@@ -183,11 +165,10 @@ class GcFold:
         rows = np.concatenate([np.zeros(0, np.int64), *methods])
         told = rows < len(kept)
         if not told.any():
-            return texts([], np.full(len(rows), -1)), made.profile
+            return texts([], np.full(len(rows), -1)), made.profile, notes
         method = made.method.take(np.where(told, rows, 0))
-        return Coded(
-            method.texts, method.which, mask(told if method.valid is None else told & method.valid)
-        ), made.profile
+        known = told if method.valid is None else told & method.valid
+        return Coded(method.texts, method.which, mask(known)), made.profile, notes
 
     def _pids(self) -> list[int]:
         pids: list[int] = distinct(self._events.kept(START).pid).tolist()

@@ -17,6 +17,7 @@ from dotnetdiag.analysis.distinct import first_of_each
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.leaves import with_leaves
+from dotnetdiag.analysis.nameless import without_nameless
 from dotnetdiag.analysis.profile import ProfileThread, State
 from dotnetdiag.analysis.rows import SampleColumns, profile_of, samples_in_order
 from dotnetdiag.analysis.running_groups import Numbering
@@ -223,7 +224,7 @@ class KindStacks:
     """What the stacks of kinds are. Where code moved while the recording ran, one is several: then also the time tells of which a row is.
 
     Of each stack ``frame`` is the method that counts as whose it is (``own_frames``), -1 without a stack, and ``method`` its number among all of
-    these.
+    these. ``unnamed``: the note that names of methods are missing, if they are; the ``frame`` of those without one is -1 too.
     """
 
     def __init__(self, of: KindRows, types: Sequence[str] | None = None, *, of_program: bool = True) -> None:
@@ -251,8 +252,10 @@ class KindStacks:
         )
         row, none = samples.values.astype(np.int64), np.zeros(len(kind), np.int64)
         profile = profile_of(columns, samples, name="", unit="", length_ns=none, weight=np.ones(len(kind)))
-        self.frame = np.empty(len(kind), np.int64)
-        self.frame[row] = own_frames(profile, of_program=of_program)
+        shown = np.empty(len(kind), np.int64)
+        shown[row] = own_frames(profile, of_program=of_program)
+        self.has_stacks = bool((shown >= 0).any())
+        self.frame, self.unnamed = without_nameless(shown, profile.frames, columns.context.losses)
         self._used, self.method = ranked(self.frame)
         self._names = Text.from_pylist(["" if one < 0 else profile.frames.name(one) for one in self._used.tolist()])
         self._own, self._row = profile, row

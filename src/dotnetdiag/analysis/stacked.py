@@ -12,6 +12,7 @@ from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.answers import whole
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.method_words import is_named
+from dotnetdiag.analysis.nameless import without_nameless
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -31,7 +32,8 @@ MOST_STACKS = 100
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stacked:
     """Of each event ``method``: the first of the program in its stack, else the first of .NET that is no machinery (``own_frames``), and its id in
-    ``profile``, ``frame`` (-1 without a stack). ``row`` tells of each sample of ``profile`` whose stack it is.
+    ``profile``, ``frame`` (-1 without a stack). ``row`` tells of each sample of ``profile`` whose stack it is. ``has_stacks``: some event has one;
+    ``unnamed``: the note that names of methods are missing, if they are: then those without one are left out.
     """
 
     frame: Array
@@ -39,6 +41,8 @@ class Stacked:
     profile: StackProfile
     row: Array
     losses: Losses
+    has_stacks: bool
+    unnamed: tuple[str, ...]
 
 
 class StackedEvents:
@@ -101,21 +105,20 @@ class StackedEvents:
         profile = replace(profile, state=np.full(len(profile), state, np.uint8))
         frame = np.full(self._count, NO_FRAME, np.int64)
         frame[row] = own_frames(profile)
+        losses, has_stacks = self._columns.context.losses, not len(frame) or bool((frame >= 0).any())
+        frame, unnamed = without_nameless(frame, profile.frames, losses)
         return Stacked(
             frame=frame,
             method=method_column(profile, frame),
             profile=profile,
             row=row,
-            losses=self._columns.context.losses,
+            losses=losses,
+            has_stacks=has_stacks,
+            unnamed=unnamed,
         )
 
 
 NO_STACKS = "which methods they are of is not told: the events have no stacks (NativeAOT takes none, and a session with --no-stacks)"
-
-
-def has_methods(method: Coded) -> bool:
-    """Whether some event has a stack; so where there are no events."""
-    return not len(method) or method.valid is None or bool(method.valid.any())
 
 
 def method_column(profile: StackProfile, frame: Array) -> Coded:

@@ -5,7 +5,8 @@ awaits of a program are trees: who awaits the task by which another awaits is it
 the way to it, whatever threads they ran on. What an await took counts for it but for the awaits that its own task had meanwhile. Of several that
 await one task the first is the caller of what that awaits. What a task of several (Task.WhenAll) waits for is not told: nothing is below it.
 
-A method is known by the stack of its await, else (NativeAOT) by the name of its task, which the TPL tells with keyword 0x8.
+A method is known by the stack of its await, else (NativeAOT, and where names of methods are missing) by the name of its task, which the TPL tells
+with keyword 0x8.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, narrow, of_source
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
+from dotnetdiag.analysis.nameless import are_nameless
 from dotnetdiag.analysis.pairs import first_rows, latest_rows
 from dotnetdiag.analysis.profile import MILLISECONDS, State
 from dotnetdiag.analysis.report import Report
@@ -155,12 +157,13 @@ class _Answer:
         self._caller, self._depth = narrow(caller), narrow(depth)
         of = _names_of(operation)
         self._name = narrow(of[first_rows(operation.pid, operation["TaskID"], self._pid, task)])
-        # rows whose awaits have no stack get the name of the task that awaits
+        # rows whose awaits have no stack, or no name in it, get the name of the task that awaits
         frames = made.stacks
         self._stack = narrow(made.which_stack())
         frame = frames.frame[self._stack]
         awaiting = of[first_rows(operation.pid, operation["TaskID"], self._pid, by)]
-        rows = np.flatnonzero((frame < 0) & (awaiting >= 0))
+        is_nameless = are_nameless(frames.frame, frames.frames)[self._stack]
+        rows = np.flatnonzero(((frame < 0) | is_nameless) & (awaiting >= 0))
         frame[rows] = len(frames.frames) + awaiting[rows]
         self._frame = narrow(frame)
         self._frames = frames.frames.extended([pseudo(one) for one in names]) if len(rows) else frames.frames
@@ -174,7 +177,7 @@ class _Answer:
         made, known = self._made, ~np.isnan(self._duration)
         of_others = [number for number, name in enumerate(self._texts) if name in OF_OTHERS]
         has_members = bool(np.isin(self._name, of_others).any())
-        notes = (NO_MEMBERS,) if has_members else () if len(made) else (NO_EVENTS,)
+        notes = (*((NO_MEMBERS,) if has_members else ()), *made.stacks.unnamed) if len(made) else (NO_EVENTS,)
         begins = _begins(known, self._caller)
 
         def table(title: str, content: Mapping[str, Column]) -> Table:

@@ -154,6 +154,7 @@ class ThreadPoolFold:
             notes.append(NO_QUEUE if len(workers) or len(adjusted) else NO_EVENTS)
         elif made is tasks:
             notes.append(ONLY_TASKS)
+        notes += made.stacks.unnamed if len(made) else ()
         recorded = recorded_in(self._seconds)
         queue = _Queue(made, _found_nothing(workers, adjusted), None if recorded is None else recorded.end_s)
 

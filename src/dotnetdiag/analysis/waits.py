@@ -248,7 +248,7 @@ class _Answer:
         notes = [] if len(made) else [nothing]
         if len(made) and is_lock and not len(by_lock):
             notes.append(NO_OWNERS)
-        notes += made.stacks.notes if len(made) else ()
+        notes += (*made.stacks.unnamed, *made.stacks.notes) if len(made) else ()
         locks = ("pid", "lock") if is_lock else ("pid", SOURCE, "object")
         owners = ("pid", "tid", "owner_tid")
         return WaitReport(

@@ -26,6 +26,8 @@ def show(made: AdviceReport, more: str | None) -> None:
         question = row["question"]
         echo(f"{number}. {row['text']}")
         echo(f"   more: {_asked_again(question) if more is None else f'{more} {question}'}")
+    for note in made.unnamed:
+        echo(f"note: {note}")
     never = {kind: why for kind, why in made.lacking.items() if why in NEVER}
     others = [name for name in made.lacking if name not in never]
     if made.lacking:

@@ -93,7 +93,7 @@ def _tab(kind: str, made: Any, end_ms: float | None) -> dict[str, Any]:
     findings = []
     if kind == "advice":
         findings = [{"text": _cut(row["text"]), "question": row["question"]} for row in made.findings]
-        notes = [*made.findings.notes, *_lacking(made.lacking)]
+        notes = [*made.findings.notes, *made.unnamed, *_lacking(made.lacking)]
     facts = [*notes, *losses]
     return {
         "name": kind,

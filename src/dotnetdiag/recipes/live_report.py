@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from dotnetdiag._dataclasses import dataclass, replace
+from dotnetdiag.analysis import nameless
 from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.live import LiveEvents
@@ -50,6 +51,7 @@ _WEB = (
 
 
 _USUAL = RuntimeFacts()
+_UNNAMED = {nameless.NO_NAMES: nameless.NOT_TOLD, nameless.CUT: nameless.NOT_TOLD}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +241,7 @@ class LiveReport:
             self._fold.feed(self.live.nothing())
         self._ended = time.monotonic()
         self._name_methods()  # methods that were compiled ahead are not announced when they are called for the first time
-        made = self._fold.result()
+        made = self._fold.result().saying(_UNNAMED)
         return self._kind.noted(made) if self._has_all else made
 
 
