@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.live.runtimes import REQUIRED, command, workload
 from tests.live.sessions import until_sessions
 
 import dotnetdiag as dd
+from dotnetdiag.analysis.nameless import NOT_TOLD
 from dotnetdiag.recipes.live_report import KINDS
 
 pytestmark = pytest.mark.live
@@ -139,10 +141,61 @@ def test_a_start_that_is_watched() -> None:
     assert made["notes"] == ["no exceptions: there were none"]
 
 
-def watching(words: list[str]) -> subprocess.Popen[str]:
+def asked_of_command(runtime: str, mode: str, kind: str, *words: str) -> Any:
+    """The answer of the verb that starts the workload, which ends by itself."""
+    command_line, environment = command(runtime, mode, *words)
+    done = subprocess.run(
+        [sys.executable, "-m", "dotnetdiag", "trace", "watch", "--report", kind, "--json", "--", *command_line],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_methods_of_a_command_that_ends_have_their_names(runtime: str) -> None:
+    made = asked_of_command(runtime, "exceptions", "exceptions", "rounds=10")
+    methods = {row["method"] for row in made["by_method"]}
+    assert {"workload!Workload.Exceptions.Deep(int32,int32)", "workload!Workload.Exceptions.Wrap(int32)"} <= methods
+    assert made["notes"] == []
+
+
+@pytest.mark.parametrize("runtime", ["8", "10"])
+def test_tasks_of_a_command_that_ends_have_the_names_of_their_methods(runtime: str) -> None:
+    made = asked_of_command(runtime, "async", "tasks", "rounds=5")
+    assert any("<Second>d__2.MoveNext()" in str(row["method"]) for row in made["by_method"])
+    assert not any("0x" in row["chain"] or "?" in row["chain"] for row in made["chains"])
+
+
+def test_a_command_that_is_killed_is_said_not_to_have_told_names() -> None:
+    words, environment = command("10", "exceptions", "rounds=10000000")
+    watch = watching(
+        ["trace", "watch", "--report", "exceptions", "--json", "--", *words], {**os.environ, **environment}
+    )
+    (child,) = (one for one in children_of(watch.pid) if b"workload" in Path(f"/proc/{one}/cmdline").read_bytes())
+    time.sleep(BEGIN_S)
+    os.kill(child, signal.SIGKILL)
+    out, _ = watch.communicate(timeout=60)
+    made = json.loads(out)
+    assert NOT_TOLD in made["notes"]
+    assert {row["method"] for row in made["by_method"]} == {None}
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def watching(words: list[str], environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """The verb, once it watches."""
     watch = subprocess.Popen(
-        [sys.executable, "-m", "dotnetdiag", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "dotnetdiag", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     assert watch.stderr is not None
     assert watch.stderr.readline().startswith("Watching.")

@@ -22,6 +22,8 @@ from dotnetdiag.trace.symbols import Symbols
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
+RUNDOWN_END = (RUNDOWN, 144)
+"""MethodDCEndVerbose."""
 EVENTS = (
     managed(1, 1, "P.Leaf", "P.Main"),
     managed(2, 2, "P.Other"),
@@ -65,6 +67,27 @@ def test_symbols_hear_of_methods_whatever_events_are_asked_for() -> None:
     assert by_name(sampled.result()) == by_name(cpu(trace))
     assert live.account.shown == 5
     assert live.account.written == len(trace)
+
+
+def test_events_of_a_rundown_count_as_what_names_methods_and_not_as_filtered() -> None:
+    told, symbols = methods((0x1000, "M"), (0x2000, "N"), time=1, event=RUNDOWN_END), LiveSymbols()
+    live = LiveEvents(FakeSession(bytes(told.raw.buffer), None), stacks=True, symbols=symbols)
+    assert list(live.windows()) == []
+    account = live.account
+    assert (account.shown, account.filtered, account.naming, account.written) == (0, 0, 2, 2)
+    assert names(symbols.now(), 0x1010, 0x2010) == ["M", "N"]
+
+
+@pytest.mark.parametrize(
+    ("event", "end", "has_named"), [("rundown", "end", True), ("rundown", "cut", False), ("load", "end", False)]
+)
+def test_a_session_has_named_all_methods_when_its_rundown_came_whole(event: str, end: str, has_named: bool) -> None:
+    told = methods((0x1000, "M"), time=1, event=RUNDOWN_END if event == "rundown" else (RUNTIME, 143))
+    data = bytes(told.raw.buffer)
+    live = LiveEvents(FakeSession(data if end == "end" else data[:-1], None), stacks=True, symbols=LiveSymbols())
+    list(live.windows())
+    assert live.has_named is has_named
+    assert (live.rundown_since is not None) is (event == "rundown")
 
 
 def test_windows_have_the_names_that_the_symbols_know(monkeypatch: pytest.MonkeyPatch) -> None:

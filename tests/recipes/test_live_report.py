@@ -14,6 +14,7 @@ from tests.nettrace.recordings import data_of, recordings
 
 import dotnetdiag as dd
 from dotnetdiag.analysis.advice import NOTHING
+from dotnetdiag.analysis.nameless import CUT, NO_NAMES, NOT_TOLD
 from dotnetdiag.events.catalogue import _raw
 from dotnetdiag.live import LiveEvents, LiveSymbols
 from dotnetdiag.live.events import OWN_PROVIDERS
@@ -21,6 +22,7 @@ from dotnetdiag.providers.composition import compose
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.recipes import live_report
 from dotnetdiag.recipes.live_report import KINDS, LiveReport
+from dotnetdiag.recipes.watching import WatchOptions
 from dotnetdiag.trace.recorded import recorded_of
 from dotnetdiag.trace.trace import Trace
 
@@ -47,6 +49,10 @@ def answer(kind: str, *pieces: bytes, has_all: bool = True, lasted_s: float = 1.
             return asked.result()
 
 
+UNNAMED = {NO_NAMES: NOT_TOLD, CUT: NOT_TOLD}
+"""What is said of recordings, and of sessions in its place."""
+
+
 def rounded(value: Any) -> Any:
     if isinstance(value, float):
         return None if math.isnan(value) else float(f"{value:.4g}")
@@ -70,7 +76,7 @@ def test_a_recording_that_arrives_bit_by_bit_has_the_same_answer(kind: str, name
         answer(kind, *cut(data), has_all=False, lasted_s=lasted_s).to_json(),
     )
     assert rounded(arrived.get("totals")) == rounded(whole.get("totals"))
-    assert arrived.get("notes") == whole.get("notes")
+    assert arrived.get("notes") == [UNNAMED.get(note, note) for note in whole["notes"]]
     for table in whole.keys() - {"totals", "notes"}:
         assert rounded(arrived[table]) == rounded(whole[table]), table
 
@@ -91,6 +97,39 @@ def test_a_process_in_which_nothing_happens_has_an_empty_answer(kind: str) -> No
 def test_a_session_of_other_providers_is_told_which_it_should_have() -> None:
     data = Made().finish()
     assert "--profile gc-collect" in answer("gc", data, has_all=False).notes[0]
+
+
+@pytest.mark.parametrize("kind", ["exceptions", "advice"])
+def test_a_process_that_was_gone_before_it_told_names_is_said_to_be(kind: str) -> None:
+    made = answer(kind, data_of("killed-10.nettrace"))
+    assert NOT_TOLD in answer("allocations", data_of("killed-10.nettrace")).notes
+    assert not any("record with --rundown" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(("end", "asks"), [("end", False), ("cut", True)])
+def test_no_second_session_is_asked_for_names_that_the_first_has_told(end: str, asks: bool) -> None:
+    data = data_of("events-10.nettrace")
+    assert dd.exceptions(Trace(data)).by_method.values("method") != [None]
+    session = FakeSession(data if end == "end" else data[:-1], None)
+    live = LiveEvents(session, stacks=True, symbols=LiveSymbols(), queue_bytes=1 << 30, settled=True)
+    asked = []
+    with LiveReport(live, KINDS["exceptions"], lambda: asked.append(1)) as report:
+        made = report.result()
+    assert set(made.by_method.values("method")) == set(dd.exceptions(Trace(data)).by_method.values("method"))
+    assert bool(asked) is asks
+
+
+def test_a_session_asks_for_its_rundown(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = []
+
+    def start(*_: Any, **options: Any) -> Any:
+        chosen.append(options["chosen"])
+        return SimpleNamespace(close=lambda: None)
+
+    for name, fake in {"start_watching": start, "is_held": lambda _: True}.items():
+        monkeypatch.setattr(live_report, name, fake)
+    live_report.start_report(SimpleNamespace(), "exceptions", WatchOptions())  # type: ignore[arg-type]
+    assert [(one.rundown_keyword, one.rundown_fallback) for one in chosen] == [(0x38, 0x80020139)]
 
 
 def advises(note: str) -> re.Match[str] | None:

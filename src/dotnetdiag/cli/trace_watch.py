@@ -301,6 +301,8 @@ def account_text(account: Account, taken: str = "shown") -> str:
         "losses in the target not known" if lost is None else f"{lost:,} missed in the target",
         f"{account.missed_here:,} missed here",
     ]
+    if account.naming:
+        parts.append(f"{account.naming:,} named methods")
     if account.left:
         parts.append(f"{account.left:,} came after the end")
     return ", ".join(parts)

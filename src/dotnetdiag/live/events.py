@@ -145,7 +145,8 @@ class LiveEvents:
             self._schemas: dict[int, EventSchema | None] = {}
             self._named: set[str] = set()
             self._fields: set[str] = set()
-            self._filtered = self._missed = self._unwanted = 0  # of the reading thread
+            self._filtered = self._missed = self._unwanted = self._naming = 0  # of the reading thread
+            self._named_at: float | None = None
             self._shown = self._failed = self._left = 0  # of the caller
             self._ends = None if duration_s is None else time.monotonic() + duration_s
             self._stopping: float | None = None
@@ -234,6 +235,17 @@ class LiveEvents:
         """Seconds since its end was asked for, by ``stop``, the duration or the limit; 0 while it runs."""
         return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
 
+    @property
+    def rundown_since(self) -> float | None:
+        """When the runtime began to tell of all its methods, which is behind all other events, by ``time.monotonic``; None: it has not."""
+        return self._named_at
+
+    @property
+    def has_named(self) -> bool:
+        """Whether the session told of all methods: its rundown came, and the end behind that. Final when the iteration has ended."""
+        is_whole = self.ended is None and self._reader.complete and self._reader.damage is None
+        return is_whole and self._named_at is not None and self._symbols is not None and not self._symbols.forgotten
+
     def _is_late(self) -> bool:
         return self._gives_until is not None and time.monotonic() >= self._gives_until
 
@@ -277,6 +289,7 @@ class LiveEvents:
             missed_here=self._missed,
             missed_in_target=lost.total if lost.known else None,
             left=self._left + self._unwanted,
+            naming=self._naming,
         )
 
     def _losses(self) -> Losses:
@@ -401,6 +414,7 @@ class LiveEvents:
             wanted = bool(hits) if self._names else schema.provider.lower() not in self._unasked
             if not wanted and self._symbols is not None and tells_of_methods(schema):
                 self._for_symbols.append(number)
+                self._named_at = self._named_at or time.monotonic()
                 self._schemas[number] = schema
                 return schema
             self._schemas[number] = schema if wanted else None
@@ -416,7 +430,7 @@ class LiveEvents:
                 self._symbols.add(window)
                 if self._for_symbols:
                     kept = ~np.isin(window.headers.metadata_id, self._for_symbols)
-                    self._filtered += len(window) - int(np.count_nonzero(kept))
+                    self._naming += len(window) - int(np.count_nonzero(kept))
                     window = selection(window, kept)
                     if not len(window):
                         continue

@@ -16,7 +16,7 @@ from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.live import LiveEvents
 from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.providers.keywords import CLR_PROVIDER
-from dotnetdiag.recipes.live_names import read_names
+from dotnetdiag.recipes.live_names import RUNDOWN_FALLBACK, RUNDOWN_KEYWORD, read_names
 from dotnetdiag.recipes.runtime_facts import runtime_facts
 from dotnetdiag.recipes.suspension import Hold, is_held
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 SAMPLER = "Microsoft-DotNETCore-SampleProfiler:0:4"
 NAMES = f"{CLR_PROVIDER}:0x38:4"
-"""Methods when they were compiled; what was compiled before is named by a short session of its own. The level is that of all other keywords of the
-runtime too, and verbose would bring ticks of allocations to a question of collections.
+"""Methods when they were compiled; what was compiled before is named by a short session of its own, and all by the rundown of this one.
+The level is that of all other keywords of the runtime too, and verbose would bring ticks of allocations to a question of collections.
 """
 _TPL = "System.Threading.Tasks.TplEventSource"
 _WEB = (
@@ -239,8 +239,11 @@ class LiveReport:
             self._fold.feed(window)
         if is_empty:
             self._fold.feed(self.live.nothing())
-        self._ended = time.monotonic()
-        self._name_methods()  # methods that were compiled ahead are not announced when they are called for the first time
+        self._ended = self.live.rundown_since or time.monotonic()
+        if (
+            not self.live.has_named
+        ):  # methods that were compiled ahead are not announced when they are called for the first time
+            self._name_methods()
         made = self._fold.result().saying(_UNNAMED)
         return self._kind.noted(made) if self._has_all else made
 
@@ -272,7 +275,9 @@ def start_report(
     was_held = is_held(client)
     runtime = runtime_facts(client) if asked.asks_runtime else _USUAL
     symbols = LiveSymbols()
-    live = start_watching(client, options, over=over, suspended=suspended, symbols=symbols, settled=True)
+    # a process that ends by itself tells names in its own session alone
+    chosen = replace(options.composed(), rundown_keyword=RUNDOWN_KEYWORD, rundown_fallback=RUNDOWN_FALLBACK)
+    live = start_watching(client, options, over=over, suspended=suspended, chosen=chosen, symbols=symbols, settled=True)
     try:
         if not was_held:  # otherwise nothing was compiled yet
             read_names(client, symbols)

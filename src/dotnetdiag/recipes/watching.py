@@ -88,7 +88,13 @@ def start_watching(
     chosen, where = chosen or options.composed(), None if options.where is None else Where(options.where)
     seconds = seconds_of(options.duration)
     live = LiveEvents(
-        client.trace(chosen.providers, buffer_mb=options.buffer_mb, rundown_keyword=0, duration=options.duration),
+        client.trace(
+            chosen.providers,
+            buffer_mb=options.buffer_mb,
+            rundown_keyword=chosen.rundown_keyword,
+            rundown_fallback=chosen.rundown_fallback,
+            duration=options.duration,
+        ),
         names=() if symbols is not None else options.names,
         where=where,
         fields=options.fields,
