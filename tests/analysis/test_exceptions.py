@@ -14,11 +14,13 @@ from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as room
 from dotnetdiag.analysis import spilled
+from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.exceptions import NO_CATCHES, NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.errors import UsageError
+from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 TYPES = ["Workload.WidgetException", "System.ArgumentException", "System.FormatException"]
@@ -47,6 +49,37 @@ def test_messages_beyond_the_limit_count_by_type(monkeypatch: pytest.MonkeyPatch
     assert len({*made.by_message.values("message")} - {OTHERS}) == 3
     assert sum(made.by_message.values("count")) == made.count
     assert "beyond the limit" in made.notes[0]
+
+
+def test_without_messages_all_else_is_the_same() -> None:
+    trace = Trace(data_of("events-10.nettrace"))
+    whole = exceptions(trace).to_json()
+    (made,) = fold(trace, ExceptionsFold(seconds=seconds_of(trace), messages=False))
+    told = made.to_json()
+    assert {row["message"] for row in told["thrown"]} == {None}
+    assert {row["message"] for row in whole["thrown"]} != {None}
+    for one in (*told["thrown"], *whole["thrown"]):
+        del one["message"]
+    for name in ("thrown", "by_method", "by_catch", "by_second", "totals", "notes"):
+        assert told[name] == whole[name], name
+
+
+def test_questions_that_are_asked_together_keep_messages_once() -> None:
+    payload = z16("Lost") + z16("why") + bytes(16)
+    one = Seen(ms=1, thread=1, stack=("Throw", "Main"), provider=RUNTIME, number=80, payload=payload, version=1)
+    kept = []
+
+    class Counted(ExceptionsFold):
+        def feed(self, window: EventTable) -> None:
+            super().feed(window)
+            kept.append(self._messages.names)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("everything", "threads", "startup"):
+            patch.setattr(f"dotnetdiag.analysis.{name}.ExceptionsFold", Counted)
+        everything(traced(one))
+    assert kept.count(["why"]) == 1
+    assert len(kept) > 1
 
 
 def test_where_no_throw_has_a_stack_it_is_said() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from dotnetdiag.errors import UnknownName
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.recipes.report_files import write_tables
 from dotnetdiag.table import Table
 from dotnetdiag.table import sliced as room
 from dotnetdiag.table.json_rows import answer, lines
@@ -103,3 +105,19 @@ def test_the_last_column_stays_where_it_is_not_large(
     assert made["ms"].item(5) == 1.25
     assert made["word"].item(1) == "two"
     assert source.count == (3 if kept == ROWS else 11)
+
+
+def test_another_title_makes_no_column(source: Elsewhere) -> None:
+    sliced, _ = both(source)
+    source.count = 0
+    named = sliced.with_title("thrown")
+    assert (named.title, sliced.title, named.columns, len(named)) == ("thrown", "rows", ("ms", "word"), ROWS)
+    assert source.count == 0
+
+
+@pytest.mark.parametrize("form", ["sqlite", "markdown"])
+def test_a_file_of_all_tables_of_a_report_is_made_piece_by_piece(source: Elsewhere, form: str, tmp_path: Path) -> None:
+    rows, _ = both(source)
+    source.most = 0
+    write_tables([rows], rows, tmp_path / "made", form)
+    assert 0 < source.most <= 64

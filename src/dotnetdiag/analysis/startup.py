@@ -119,7 +119,7 @@ class StartupFold:
         self._modules = KeptEvents(having(MODULE), ("AssemblyID", "ModuleID"), names=("ModuleILPath",), texts=texts)
         self._jitted = KeptEvents(having(JITTED), ("ModuleID",))
         self._loader, self._jit, self._gc = LoaderFold(), JitFold(), GcFold()
-        self._exceptions, self._cpu = ExceptionsFold(), CpuFold()
+        self._exceptions, self._cpu = ExceptionsFold(messages=False), CpuFold()
         self._losses = LossesToTell()
 
     @property

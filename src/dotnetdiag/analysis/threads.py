@@ -89,7 +89,7 @@ class ThreadsFold:
         self._lives = ThreadLives()
         self._ended = KeptEvents(having(TERMINATED), ("ManagedThreadID",))
         self._cpu, self._contention, self._waits = CpuFold(), ContentionFold(), WaitsFold()
-        self._allocations, self._exceptions = AllocationsFold(apart=self._lives.number), ExceptionsFold()
+        self._allocations, self._exceptions = AllocationsFold(apart=self._lives.number), ExceptionsFold(messages=False)
         self._losses = LossesToTell()
 
     @property

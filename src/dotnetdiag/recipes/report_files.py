@@ -97,17 +97,6 @@ def _format(path: Path, form: str | None) -> Any:
 def _named(made: Any, rows: Table) -> list[Table]:
     """The tables of a report, ``rows`` first, called as its fields are."""
     from dotnetdiag.export.report_page import tables_in
-    from dotnetdiag.table import Table
 
     found = sorted(tables_in(made).items(), key=lambda one: one[1] is not rows)
-    return [
-        Table(
-            {column: one[column] for column in one.columns},
-            title=name,
-            units=one.units,
-            notes=one.notes,
-            losses=one.losses,
-        )
-        for name, one in found
-        if one.columns
-    ] or [rows]
+    return [one.with_title(name) for name, one in found if one.columns] or [rows]

@@ -126,6 +126,12 @@ class Table:
         made._notes = tuple(notes)
         return made
 
+    def with_title(self, title: str) -> Table:
+        """The same table under another title."""
+        made = copy.copy(self)
+        made._title = title
+        return made
+
     # columns ----------------------------------------------------------------------------------------------------------
 
     @overload
