@@ -117,3 +117,9 @@ def test_no_address_is_said_to_take_the_time() -> None:
     assert len(advised(*samples).findings) == 0
     samples = [managed(float(ms), 1, "App.Spin") for ms in range(0, 3000, 10)]
     assert advised(*samples).findings.values("question") == ["topN"]
+
+
+def test_code_that_was_freed_is_no_lack_of_names() -> None:
+    """Half of what is shown has no name, and their callers have."""
+    made = dd.exceptions(traced(thrown(1, HELPER, "App.Main"), thrown(2, "App.Run", "App.Main"), thrown(3, "App.Main")))
+    assert NO_NAMES not in made.notes

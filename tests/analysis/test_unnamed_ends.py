@@ -8,13 +8,16 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dotnetdiag.analysis import request_spans
 from dotnetdiag.analysis.everything import everything
+from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.request_spans import _OPEN
-from dotnetdiag.analysis.requests import requests
-from dotnetdiag.analysis.unnamed_ends import unnamed_ends
+from dotnetdiag.analysis.requests import RequestsFold, requests
+from dotnetdiag.analysis.unnamed_ends import UnnamedEnds
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace.trace import Trace
 
@@ -34,6 +37,7 @@ def one_by_one(steps: Sequence[tuple[str, int]]) -> tuple[dict[int, int], set[in
     ended, unknown, of = dict[int, int](), set[int](), dict[int, int]()
     stretch: dict[int, list[int]] = {}
     left: dict[int, int] = {}
+    last: dict[int, int] = {}
     for at, (what, pid) in enumerate(steps):
         inside = stretch.setdefault(pid, [])
         if what == BEGIN:
@@ -41,8 +45,8 @@ def one_by_one(steps: Sequence[tuple[str, int]]) -> tuple[dict[int, int], set[in
             left[pid] = left.get(pid, 0) + 1
             if left[pid] < len(inside):
                 unknown.update(inside)
-        elif what == FAIL and inside:
-            of[at] = inside[0] if len(inside) == 1 else -1
+        elif what == FAIL:
+            of[at] = last.get(pid, -1) if not inside else inside[0] if len(inside) == 1 else -1
         elif what == END and inside:
             left[pid] -= 1
             if len(inside) == 1:
@@ -50,6 +54,7 @@ def one_by_one(steps: Sequence[tuple[str, int]]) -> tuple[dict[int, int], set[in
             else:
                 unknown.update(inside)
             if not left[pid]:
+                last[pid] = inside[0] if len(inside) == 1 else -1
                 inside.clear()
     return ended, unknown, of
 
@@ -60,33 +65,34 @@ STEPS = st.lists(st.tuples(st.sampled_from([BEGIN, BEGIN, END, END, FAIL]), st.i
 @given(STEPS, st.integers(1, 24))
 def test_in_parts_and_at_once_as_one_by_one(steps: list[tuple[str, int]], size: int) -> None:
     ended, unknown, of = dict[int, int](), set[int](), dict[int, int]()
-    waiting = np.zeros(0, _OPEN)
+    waiting, told = np.zeros(0, _OPEN), UnnamedEnds()
     for first in range(0, len(steps), size):
         part = [step if first <= at < first + size else ("", 0) for at, step in enumerate(steps)]
         starts = np.concatenate([waiting, events(part, BEGIN)])
         stops, failures = events(part, END), events(part, FAIL)
-        found = unnamed_ends(starts, stops, failures)
+        found = told.of(starts, stops, failures)
         ended |= dict(zip(starts["row"][found.first].tolist(), stops["row"][found.last].tolist(), strict=True))
         unknown |= {*starts["row"][found.unknown].tolist()}
-        rows = np.append(starts["row"], -1)[found.of].tolist()
-        of |= dict(zip(failures["row"][found.asked].tolist(), rows, strict=True))
+        of |= dict(zip(failures["row"][found.asked].tolist(), found.of.tolist(), strict=True))
         starts["is_unknown"][found.unknown] = 1
         waiting = np.delete(starts, np.append(found.first, np.setdiff1d(found.unknown, found.kept)))
     assert (ended, unknown, of) == one_by_one(steps)
 
 
 def recorded(steps: Sequence[tuple[int, int, int]], activities: Sequence[int] = ()) -> Trace:
-    """(1 begins, 2 ends, 3 ends with status 500; thread; ms)."""
+    """(1 begins, 2 ends, 3 ends with status 500, 4 fails; thread; ms)."""
     file = io.BytesIO()
     path = (Field(name="pathAndQuery", type=FieldType(code=TypeCode.STRING)),)
+    why = (Field(name="exceptionMessage", type=FieldType(code=TypeCode.STRING)),)
     status = (Field(name="statusCode", type=FieldType(code=TypeCode.INT32)),)
     with Writer(file, frequency=1000) as writer:
-        for number, name, fields in ((1, "RequestStart", path), (2, "RequestStop", status)):
+        for number, name, fields in ((1, "RequestStart", path), (2, "RequestStop", status), (4, "RequestFailed", why)):
             writer.add_metadata(Metadata(metadata_id=number, provider=HTTP, event_id=number, name=name, fields=fields))
         for at, (kind, thread, ms) in enumerate(steps):
             ids: dict[str, Any] = {"activity": UUID(int=activities[at])} if activities else {}
-            payload = "/x\0".encode("utf-16-le") if kind == 1 else (200 if kind == 2 else 500).to_bytes(4, "little")
-            writer.write_event(min(kind, 2), ms, payload, thread=thread, **ids)
+            text = {1: "/x\0", 4: "gone\0"}.get(kind)
+            payload = (200 if kind == 2 else 500).to_bytes(4, "little") if text is None else text.encode("utf-16-le")
+            writer.write_event(2 if kind == 3 else kind, ms, payload, thread=thread, **ids)
     return Trace(file.getvalue())
 
 
@@ -126,3 +132,21 @@ def test_with_activities_they_are_known() -> None:
 def test_a_report_for_programs_says_how_many_are_unknown() -> None:
     told = requests(recorded(AT_ONCE)).to_json()
     assert (told["totals"]["unknown"], told["totals"]["unknown_failures"]) == (2, {"client": 1})
+
+
+def test_where_a_process_gives_ids_an_end_without_one_is_of_its_thread() -> None:
+    """The runtime forgets one now and then: what comes behind is known all the same."""
+    steps = [(1, 1, 0), (2, 1, 1), *(step for at in range(1, 51) for step in ((1, 1, 10 * at), (2, 2, 10 * at + 4)))]
+    ids = [0, 99, *(at for at in range(1, 51) for _ in range(2))]
+    made = requests(recorded(steps, ids))
+    assert made.requests.values("duration_ms") == [1.0, *[4.0] * 50]
+    assert made.totals.unknown == 0
+
+
+@pytest.mark.parametrize("size", [1, 1 << 14])
+def test_a_failure_behind_the_end_is_of_what_ended_last(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(request_spans, "_FOLLOWED", size)
+    steps = [(1, 1, 0), (2, 2, 4), (1, 2, 10), (2, 1, 14), (4, 1, 15), (1, 3, 20), (4, 4, 20), (2, 1, 24)]
+    (made,) = fold(recorded(steps), RequestsFold(), rows=size)
+    assert made.requests.values("failure") == [None, "gone", "gone"]
+    assert made.totals.unknown_failures == {}

@@ -131,6 +131,17 @@ def test_a_wait_within_a_contention_is_one_for_a_lock() -> None:
     assert made.waits.values("owner_tid") == [None, 7, None, None]
 
 
+def test_behind_a_contention_whose_end_was_lost_a_wait_keeps_its_own_object() -> None:
+    events = [*wants_and_waits(), *(begins(5000, 1, "A.M", source=1, of=0x99), ends(6000, 1))]
+    rows = [(row["object"], row["owner_tid"]) for row in waits(traced(*events)).waits.to_pylist()]
+    assert rows == [("0x20", 7), ("0x99", None)]
+
+
+def wants_and_waits() -> tuple[Seen, ...]:
+    """Without an end of the contention."""
+    return wants(1, 1, "A.M", owner=7), begins(2, 1, "A.M"), ends(3, 1)
+
+
 @pytest.mark.parametrize("name", recordings())
 def test_as_many_as_events(name: str) -> None:
     trace = Trace(data_of(name), name=name)

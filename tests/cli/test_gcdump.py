@@ -26,6 +26,7 @@ from tests.nettrace.traces import SMALL
 import dotnetdiag as dd
 from dotnetdiag.cli.gcdump import gcdump
 from dotnetdiag.cli.gcdump_watch import _show as show_watched
+from dotnetdiag.cli.verdict import settled
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import (
     FormatError,
@@ -359,6 +360,12 @@ def test_a_verdict_does_not_depend_on_who_reads_it(
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False)
     os.close(writing)
     assert (done.returncode, b"error" in done.stderr) == (code, False)
+
+
+def test_a_verdict_is_of_one_verb(tmp_path: Path) -> None:
+    before, after = (written(chain(count), tmp_path / f"{count}.gcdump") for count in (3, 3000))
+    assert run("diff", before, after, "--fail-above", "5%").exit_code == settled() == 1
+    assert run("report", before, "--format", "csv").exit_code == settled() == 0
 
 
 def test_a_limit_does_not_hold_of_what_is_not_complete(file: Path, tmp_path: Path) -> None:

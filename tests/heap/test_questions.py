@@ -440,6 +440,44 @@ def test_equal_heaps_have_no_difference() -> None:
     assert (len(diff.types), len(diff.dominators), diff.grown_bytes) == (0, 0, 0)
 
 
+def of_modules(*modules: str | None) -> Heap:
+    """A ``T`` of each of these modules, the first of which holds the others."""
+    names = ["[.NET Roots]", *[f"T{at}" for at in range(len(modules))]]
+    edges = [(0, 1), *((1, at) for at in range(2, len(modules) + 1))]
+    made = heap_from(names, edges, sizes=[0, *[10] * len(modules)], modules=[None, *modules])
+    return replace(made, type_name=Text.from_pylist(["UNDEFINED", names[0], *["T"] * len(modules)]))
+
+
+UNKNOWN = "Module(0x7f00)"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "grown"),
+    [
+        ([UNKNOWN] * 3, ["a.dll"], [-2]),
+        (["a.dll"] * 2, [UNKNOWN] * 3, [1]),
+        ([UNKNOWN] * 3, [UNKNOWN, "a.dll", "a.dll"], []),
+        ([UNKNOWN, "a.dll"], [UNKNOWN, "a.dll"], []),
+        (["a.dll", "b.dll"], [UNKNOWN, UNKNOWN], []),
+        (["a.dll"], ["b.dll"], [1, -1]),
+    ],
+)
+def test_types_of_modules_that_are_not_known_are_those_of_their_names(
+    before: list[str | None], after: list[str | None], grown: list[int]
+) -> None:
+    rows = of_modules(*before).diff(of_modules(*after)).types.to_pylist()
+    assert sorted(row["count_grown"] for row in rows if row["type"] == "T") == sorted(grown)
+
+
+def test_a_type_without_a_module_in_one_heap_grows_over_all() -> None:
+    heaps = [
+        of_modules(*[module] * count) for module, count in (("a.dll", 2), (UNKNOWN, 9), (UNKNOWN, 12), ("a.dll", 15))
+    ]
+    assert [(row["type"], row["count_grown"]) for row in growing_types(heaps).to_pylist()] == [("T", 13)]
+    nothing = heap_from(["[.NET Roots]", "A"], [(0, 1)])
+    assert len(growing_types([nothing, of_modules(*[UNKNOWN] * 20), of_modules(*["a.dll"] * 10)])) == 0
+
+
 def test_types_that_only_grow_are_suspects() -> None:
     heaps = [a_cache(3), a_cache(5), a_cache(5), a_cache(9)]
     (row,) = growing_types(heaps).to_pylist()

@@ -263,6 +263,7 @@ def _of_one_gc(made: GcReport, rows: Array, seconds: float, process: str) -> Fin
     columns: dict[str, list[Any]] = {
         name: made.collections[name].take(rows).to_pylist() for name in ("reason", "generation", "induced_by")
     }
+    is_told = any(one is not None for one in made.collections["pause_ms"].take(rows).to_pylist())
     pauses = np.nan_to_num(made.collections.numpy("pause_ms")[rows])
     paused, longest, count = float(pauses.sum()), float(pauses.max(initial=0.0)), len(rows)
     share, induced = share_of(paused, seconds), sum(map(_is_induced, columns["reason"]))
@@ -272,6 +273,8 @@ def _of_one_gc(made: GcReport, rows: Array, seconds: float, process: str) -> Fin
         return None
     of_time = f"{share:.1f} % of the time" if share >= LEAST_SHOWN else f"{paused:,.1f} ms in all"
     text = f"the collector paused {process} for {of_time}, {longest:,.1f} ms at most"
+    if not is_told:
+        text = f"how long the collector paused {process} is not told"
     if is_induced:
         text += f": {induced:,} of {count:,} collections are induced"
         callers = Counter(columns["induced_by"])

@@ -43,7 +43,7 @@ def everything(trace: Trace) -> Everything:
         "exceptions": ExceptionsFold(seconds=seconds),
         "requests": RequestsFold(),
         "contention": ContentionFold(runtime=facts_of(trace)),
-        "waits": WaitsFold(),
+        "waits": WaitsFold(runtime=facts_of(trace)),
         "threadpool": ThreadPoolFold(seconds=seconds),
         "tasks": TasksFold(),
         "jit": JitFold(is_native=native_of(trace)),

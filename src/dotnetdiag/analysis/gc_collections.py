@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.analysis import nameless
 from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.condemned import INDUCED
 from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, Seconds, fold, in_seconds, seconds_of
@@ -122,10 +123,17 @@ class GcFold:
         return GcReport(
             collections=answer_table("collections", columns, notes, losses),
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
-            by_stack=answer_table("stacks of induced collections", by_stack(induced, "collections"), notes, losses),
+            by_stack=answer_table("stacks of induced collections", self._by_stack(induced, notes), notes, losses),
             induced=induced,
             totals=_totals(by_process, in_seconds(self._seconds)),
             notes=notes,
+        )
+
+    def _by_stack(self, induced: StackProfile, notes: Sequence[str]) -> dict[str, Column]:
+        """Who asked for collections; nobody where names are left out."""
+        is_named = not any(note in nameless.ALL for note in notes)
+        return by_stack(
+            induced if is_named else induced.take(np.zeros(len(induced), np.bool_), "has names"), "collections"
         )
 
     def _by_heap(self) -> dict[str, Column]:

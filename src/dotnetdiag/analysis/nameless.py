@@ -19,6 +19,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 LARGE_SHARE = 0.5
 """Of the stacks. Recordings with names have a frame or two without one, of code that was freed; those without names have nothing else."""
+NEARLY_ALL = 0.8
+"""Of all frames of the stacks: where few events have stacks, those frames or two may be half of what is shown."""
 NO_NAMES = (
     "methods have no names, and are left out: the recording lacks them, as with --rundown false and --profile gc-collect "
     "(record with --rundown true)"
@@ -44,5 +46,8 @@ def without_nameless(frame: Array, frames: Frames, losses: Losses) -> tuple[Arra
     """The frame that is shown of each stack, and the note on names that are missing. Where there is one, frames without a name are none (-1)."""
     nameless = are_nameless(frame, frames)
     if not nameless.any() or nameless.sum() < LARGE_SHARE * (frame >= 0).sum():
+        return frame, ()
+    everything = np.arange(len(frames))
+    if are_nameless(everything, frames).sum() < NEARLY_ALL * len(everything):
         return frame, ()
     return np.where(nameless, NO_FRAME, frame), (NO_NAMES if losses.damage is None else CUT,)

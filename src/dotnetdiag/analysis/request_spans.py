@@ -22,7 +22,7 @@ from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.trees import levels
-from dotnetdiag.analysis.unnamed_ends import NOTHING, Ends, unnamed_ends
+from dotnetdiag.analysis.unnamed_ends import NOTHING, Ends, UnnamedEnds
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct, ranked
 from dotnetdiag.trace.table import EventTable
@@ -82,11 +82,17 @@ class RequestSpans:
         """What has no activity, the last of each thread before, and those that began since."""
         self._waiting = 0
         self.has_activities = False
+        self._unnamed = [None if kind.waits else UnnamedEnds() for kind in KINDS]
         self.unknown_failures = np.zeros(len(KINDS), np.int64)
         """So many of each kind failed of those whose end is not known."""
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def unknown_open(self) -> int:
+        """So many of those whose end is not known are still under way."""
+        return sum(int(np.count_nonzero(some["is_unknown"])) for some in self._open)
 
     @property
     def labels(self) -> Sequence[str]:
@@ -142,6 +148,7 @@ class RequestSpans:
         made.rows, made._activities = self.rows.copy(), self._activities.copy()
         made._parent, made._kind, made._depth = (one.copy() for one in (self._parent, self._kind, self._depth))
         made._open, made._last = [*self._open], [*self._last]
+        made._unnamed = [one and one.copy() for one in self._unnamed]
         made.unknown_failures = self.unknown_failures.copy()
         return made
 
@@ -158,7 +165,8 @@ class RequestSpans:
             starts, stops = self._open[number], _open(one.stops.take(until), one.kind.status)
             failures = one.failures.take(until)
             failures = failures.of(np.argsort(failures.ms, kind="stable"))
-            unnamed = NOTHING if one.kind.waits else unnamed_ends(starts, stops, _open(failures))
+            told = self._unnamed[number]
+            unnamed = NOTHING if told is None else told.of(starts, stops, _open(failures))
             if len(failures):
                 self._fail(number, one, starts, stops, failures, unnamed)
             if len(unnamed.unknown):
@@ -166,7 +174,7 @@ class RequestSpans:
                 self.unknown_failures[number] += int((stops["status"][unnamed.loose] >= FAILED).sum())
                 starts = starts.copy()
                 starts["is_unknown"][unnamed.unknown] = 1
-            first, last = _ends(starts, stops, unnamed, waits=one.kind.waits)
+            first, last = _ends(starts, stops, unnamed, told)
             if len(first) or len(unnamed.unknown):
                 rows.append(starts["row"][first])
                 ended.append(stops[last])
@@ -253,10 +261,11 @@ class RequestSpans:
         texts, which = one.reasons(failures)
         why, told = self._reasons.each(texts)[which], _open(failures)
         of = under_way((starts["ms"], _keys(starts)), (told["ms"], _keys(told)), (stops["ms"], _keys(stops)))
-        of[unnamed.asked] = unnamed.of
-        self.unknown_failures[number] += int((unnamed.of < 0).sum())
-        own, others = np.flatnonzero(of >= 0), np.flatnonzero(of < 0)
-        others = np.setdiff1d(others, unnamed.asked)[::-1]  # of several of these the first stays
+        known = unnamed.of >= 0
+        self.write("reason", unnamed.of[known], why[unnamed.asked[known]])
+        self.unknown_failures[number] += int((~known).sum())
+        own, others = (np.setdiff1d(np.flatnonzero(some), unnamed.asked) for some in (of >= 0, of < 0))
+        others = others[::-1]  # of several of these the first stays
         self.write("reason", starts["row"][of[own]], why[own])
         at = self.of_activity(failures.pid[others], failures["activity"][others], failures.ms[others])
         at = self.nearest(at, np.arange(len(KINDS)) == number)
@@ -420,22 +429,24 @@ def _open(kept: Kept, status: str = "") -> Array:
     return made
 
 
-def _ends(starts: Array, stops: Array, unnamed: Ends, *, waits: bool) -> tuple[Array, Array]:
-    """(starts that have ended, the stop of each): by their activities where both have one; where both have none as ``unnamed`` says, or by threads
-    that wait; and what is left by threads, where one of the two has none, which the runtime does now and then.
+def _ends(starts: Array, stops: Array, unnamed: Ends, told: UnnamedEnds | None) -> tuple[Array, Array]:
+    """(starts that have ended, the stop of each): by their activities where both have one, by threads where both have none; and what is left by
+    threads, where one of the two has none, which the runtime does now and then. But as ``unnamed`` says what is ``told`` there.
     """
     if not len(starts) or not len(stops):
         return _NO_ROWS, _NO_ROWS
     made = np.full(len(starts), -1)
-    some, ends = (np.flatnonzero((of["activity"] > 0) | waits) for of in (starts, stops))
+    is_open = starts["is_unknown"] == 0
+    own, others = (np.ones(len(of), np.bool_) if told is None else told.passes_over(of) for of in (starts, stops))
+    some, ends = np.flatnonzero(own & is_open), np.flatnonzero(others)
     found = pairs(starts["ms"][some], _keys(starts[some]), stops["ms"][ends], _keys(stops[ends]))
     made[some[found >= 0]] = ends[found[found >= 0]]
     made[unnamed.first] = unnamed.last
     is_loose = np.ones(len(stops), np.bool_)
     is_loose[made[made >= 0]] = False
-    is_loose[unnamed.loose] = False
+    is_loose &= others
     for has_activity in (True, False) if is_loose.any() else ():
-        first = np.flatnonzero((made < 0) & ((starts["activity"] > 0) == has_activity) & (starts["is_unknown"] == 0))
+        first = np.flatnonzero((made < 0) & ((starts["activity"] > 0) == has_activity) & own & is_open)
         last = np.flatnonzero(is_loose & ((stops["activity"] > 0) != has_activity))
         if len(first) and len(last):
             one, other = starts[first], stops[last]

@@ -46,8 +46,8 @@ UNKNOWN_ENDS = "of {:,} it is not known when and how they ended{}: several of a 
 @dataclass(frozen=True, kw_only=True)
 class RequestTotals:
     """``by_kind``: how many of each. ``unfinished`` have no end in the recording. ``failed``: with a failure, or a status of 500 or more. Without ids
-    of activities ``unknown`` are those of which it is not known when and how they ended; ``unknown_failures``: how many of
-    each kind failed of these. They are not among the other two.
+    of activities ``unknown`` are those of which it is not known when and how they ended; ``unknown_failures``: so many more
+    of each kind failed, one of them or what is not seen. ``unfinished`` has none of them, ``failed`` those that were told of while they were alone.
     """
 
     count: int
@@ -172,15 +172,19 @@ class RequestsFold:
         """The answer."""
         whole = self._copy()
         whole._follow(np.inf)
-        rows, unknown_failures = RequestRows(whole._spans, whole._costs), by_kind(whole._spans.unknown_failures)
+        rows, still = RequestRows(whole._spans, whole._costs), whole._spans.unknown_open
+        failures = by_kind(whole._spans.unknown_failures)
         del whole
         notes = [] if len(rows) else [NO_EVENTS]
         if len(rows) and not rows.has_activities:
             notes.append(NO_ACTIVITIES)
-        if rows.unknown:
-            told = ", ".join(f"{count:,} {name}" for name, count in unknown_failures.items())
-            notes.append(UNKNOWN_ENDS.format(rows.unknown, f" (failed: {told})" if told else ""))
         count, failed, unfinished, of_kinds = rows.totals()
+        # one may be told of twice
+        unknown_failures = {name: min(number, of_kinds.get(name, 0)) for name, number in failures.items()}
+        if rows.unknown:
+            told = [f"failed: {number:,} {name}" for name, number in unknown_failures.items()]
+            told += [f"{still:,} had not ended"] if still else []
+            notes.append(UNKNOWN_ENDS.format(rows.unknown, f" ({'; '.join(told)})" if told else ""))
         return RequestReport(
             requests=rows.table(notes, self._losses.told),
             by_route=rows.by_route(notes, self._losses.told),

@@ -20,7 +20,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 class Ends:
     """Rows of begins: those that ended, ``first``, and the end of each, ``last``; those of which nobody knows which end is theirs, ``unknown``, and
     as many of these as are still under way, ``kept``. ``loose``: ends that are of one of the unknown. Of failures that are told here (``asked``)
-    the begin that each is of, ``of``, -1 where that is not known.
+    the number ``of`` the row that each is of (their ``row``), -1 where that is not known.
     """
 
     first: Array
@@ -34,54 +34,97 @@ class Ends:
 
 _NAMES = ("first", "last", "unknown", "kept", "loose", "asked", "of")
 NOTHING = Ends(**dict.fromkeys(_NAMES, np.zeros(0, np.int64)))
+NOBODY = -1
 
 
-def unnamed_ends(starts: Array, stops: Array, failures: Array) -> Ends:
-    """What is open, and what came since, as rows with ``pid``, ``ms`` and ``activity``; ``is_unknown``, of starts, are those that were ``kept``
-    before. What has an activity is passed over. It is the same in how many parts ever the events come, of which each begins later than the last.
-    """
-    own = np.flatnonzero(starts["activity"] == 0)
-    if not len(own):
-        return NOTHING
-    parts = []
-    for pid in distinct(starts["pid"][own]).tolist():
-        rows = [np.flatnonzero((some["activity"] == 0) & (some["pid"] == pid)) for some in (starts, stops, failures)]
-        parts.append(_alone(starts, stops, failures, *rows))
-    return Ends(**{name: np.concatenate(rows) for name, rows in zip(_NAMES, zip(*parts, strict=True), strict=True)})
+class UnnamedEnds:
+    """Of one kind. Where a process gives ids it gives them to nearly all: then those without are not told here."""
 
+    def __init__(self) -> None:
+        self._named: frozenset[int] = frozenset()
+        self._last: dict[int, int] = {}
+        """Of each process what ended last, :data:`NOBODY` where that is not known."""
 
-def _alone(starts: Array, stops: Array, failures: Array, own: Array, ends: Array, fails: Array) -> tuple[Array, ...]:
-    """As :class:`Ends`, of rows of one process: what was alone under way from its begin to its end. A *stretch* is from a begin when nothing was
-    under way until nothing is again.
-    """
-    rows, ms = np.append(own, ends), np.append(starts["ms"][own], stops["ms"][ends])
-    order = np.lexsort((np.arange(len(rows)) >= len(own), ms))
-    is_stop, rows, ms = order >= len(own), rows[order], ms[order]
-    level = np.cumsum(np.where(is_stop, -1, 1))
-    level -= np.minimum(np.minimum.accumulate(level), 0)  # an end of which no begin was seen is of none
-    before = np.append(0, level[:-1])
-    opens = ~is_stop & (before == 0)
-    stretch = np.cumsum(opens)
-    begins, closes = ~is_stop, is_stop & (before > 0)
-    begun, ended = (np.bincount(stretch[some], minlength=int(stretch[-1]) + 1) for some in (begins, closes))
-    was_unknown = np.zeros(len(rows), np.bool_)
-    was_unknown[begins] = starts["is_unknown"][rows[begins]] > 0
-    is_mixed = (begun > 1) & (ended > 0)
-    is_mixed[stretch[was_unknown]] = True
-    single = (begun == 1) & (ended == 1) & ~is_mixed
-    unknown = rows[is_mixed[stretch] & begins]
-    left = int(level[-1]) if is_mixed[-1] else 0
-    at = np.searchsorted(ms, failures["ms"][fails]) - 1
-    at, asked = at[at >= 0], fails[at >= 0]
-    at, asked = at[level[at] > 0], asked[level[at] > 0]  # others are told behind the end
-    latest = np.maximum.accumulate(np.where(begins, np.arange(len(rows)), -1))[at]
-    is_sole = (level[at] == 1) & opens[latest] & ~was_unknown[latest]
-    return (
-        rows[single[stretch] & begins],
-        rows[single[stretch] & closes],
-        unknown,
-        unknown[len(unknown) - left :],
-        rows[is_mixed[stretch] & closes],
-        asked,
-        np.where(is_sole, rows[latest], -1),
-    )
+    def passes_over(self, events: Array) -> Array:
+        """Which events are not told here (bool): those with an id, and those of processes that give ids."""
+        made: Array = (events["activity"] > 0) | np.isin(events["pid"], np.fromiter(self._named, np.int64))
+        return made
+
+    def copy(self) -> UnnamedEnds:
+        """One that goes on by itself."""
+        made = UnnamedEnds()
+        made._named, made._last = self._named, {**self._last}
+        return made
+
+    def of(self, starts: Array, stops: Array, failures: Array) -> Ends:
+        """What is open, and what came since, as rows with ``pid``, ``ms`` and ``activity``; ``is_unknown``, of starts, are those that were ``kept``
+        before. Of events of which none has an id it is the same in how many parts ever they come, each of which begins later than the last.
+        """
+        for some in (starts, stops):
+            if (some["activity"] > 0).any():
+                self._named |= frozenset(distinct(some["pid"][some["activity"] > 0]).tolist())
+        pids = np.concatenate([some["pid"][some["activity"] == 0] for some in (starts, stops, failures)])
+        parts = []
+        for pid in distinct(pids).tolist():
+            if pid not in self._named:
+                parts.append(self._alone(pid, starts, stops, failures))
+        if not parts:
+            return NOTHING
+        return Ends(**{name: np.concatenate(rows) for name, rows in zip(_NAMES, zip(*parts, strict=True), strict=True)})
+
+    def _alone(self, pid: int, starts: Array, stops: Array, failures: Array) -> tuple[Array, ...]:
+        """As :class:`Ends`, of one process: what was alone under way from its begin to its end. A *stretch* is from a begin when nothing was under
+        way until nothing is again.
+        """
+        own, ends, fails = (np.flatnonzero(some["pid"] == pid) for some in (starts, stops, failures))
+        rows, ms = np.append(own, ends), np.append(starts["ms"][own], stops["ms"][ends])
+        order = np.lexsort((np.arange(len(rows)) >= len(own), ms))
+        is_stop, rows, ms = order >= len(own), rows[order], ms[order]
+        level = np.cumsum(np.where(is_stop, -1, 1))
+        level -= (
+            np.minimum(np.minimum.accumulate(level), 0) if len(level) else 0
+        )  # an end of which no begin was seen is of none
+        before = np.append(0, level)[: len(level)]
+        begins, closes = ~is_stop, is_stop & (before > 0)
+        opens = begins & (before == 0)
+        stretch = np.cumsum(opens)
+        count = int(opens.sum()) + 1
+        begun, ended = (np.bincount(stretch[some], minlength=count) for some in (begins, closes))
+        was_unknown = np.zeros(len(rows), np.bool_)
+        was_unknown[begins] = starts["is_unknown"][rows[begins]] > 0
+        is_mixed = (begun > 1) & (ended > 0)
+        is_mixed[stretch[was_unknown]] = True
+        single = (begun == 1) & (ended == 1) & ~is_mixed
+        unknown = rows[is_mixed[stretch] & begins]
+        left = int(level[-1]) if is_mixed[-1] and len(level) else 0
+        # what a failure is of that comes behind each event: what is alone under way, or was last
+        sole = begins & opens & ~was_unknown
+        of_start = np.full(len(rows) + 1, NOBODY)
+        of_start[:-1][sole] = starts["row"][rows[sole]]
+        of_start[-1] = self._last.get(pid, NOBODY)
+        first_of = np.maximum.accumulate(np.where(opens, np.arange(len(rows)), -1))
+        behind = np.where(
+            (level <= 1) & (np.cumsum(begins) - np.cumsum(begins)[first_of] == 0), of_start[first_of], NOBODY
+        )
+        over = np.flatnonzero(closes & (level == 0))
+        behind[over] = np.where(single[stretch[over]], of_start[first_of[over]], NOBODY)
+        behind[(first_of < 0)] = of_start[-1]
+        told = failures["ms"][fails]
+        at = (
+            np.searchsorted(ms, told)
+            + np.searchsorted(ms[begins], told, "right")
+            - np.searchsorted(ms[begins], told)
+            - 1
+        )
+        of = np.append(behind, of_start[-1])[at]
+        if len(behind):
+            self._last[pid] = int(behind[-1]) if level[-1] == 0 else NOBODY
+        return (
+            rows[single[stretch] & begins],
+            rows[single[stretch] & closes],
+            unknown,
+            unknown[len(unknown) - left :],
+            rows[is_mixed[stretch] & closes],
+            fails,
+            of,
+        )

@@ -106,7 +106,7 @@ def contention(trace: Trace) -> WaitReport:
 
 def waits(trace: Trace) -> WaitReport:
     """Every time that a thread of a recording waited in the runtime."""
-    (made,) = fold(trace, WaitsFold())
+    (made,) = fold(trace, WaitsFold(runtime=facts_of(trace)))
     return made
 
 
@@ -133,10 +133,7 @@ class ContentionFold:
 
     def result(self) -> WaitReport:
         """The answer, of what came until now; more may come, and another be asked for."""
-        made = _Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION)
-        if len(made.by_owner) and self._runtime().is_native:
-            return made.with_notes((*made.notes, MANAGED_IDS))
-        return made
+        return _with_ids(_Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION), self._runtime)
 
 
 class WaitsFold:
@@ -144,7 +141,8 @@ class WaitsFold:
 
     needs_activities = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
+        self._runtime = runtime
         self._events = LastingEvents(
             KeptEvents(having(WAITS), ("WaitSource", OBJECT)), KeptEvents(having(WAITED)), more=(SOURCE, OWNER)
         )
@@ -168,15 +166,23 @@ class WaitsFold:
         wanted, got = (one.before(starts, self._places) for one in (self._contended, self._got))
         within = wanted.ms > got.ms  # a contention of its thread, which tells of what lock and who has it
         source[within] = 2
+        # a wait that names its object may be behind a contention whose end was lost
+        of_lock = within & (starts["WaitSource"] != 1) & ~(starts[OBJECT] > 0)
         return {
             SOURCE: source,
-            OBJECT: np.where(within, wanted[OBJECT], starts[OBJECT]),
-            OWNER: np.where(within, wanted[OWNER], NONE),
+            OBJECT: np.where(of_lock, wanted[OBJECT], starts[OBJECT]),
+            OWNER: np.where(of_lock, wanted[OWNER], NONE),
         }
 
     def result(self) -> WaitReport:
         """The answer, of what came until now; more may come, and another be asked for."""
-        return _Answer(self._events.result("Waits"), is_lock=False).report(NO_WAITS)
+        return _with_ids(_Answer(self._events.result("Waits"), is_lock=False).report(NO_WAITS), self._runtime)
+
+
+def _with_ids(made: WaitReport, runtime: Callable[[], RuntimeFacts]) -> WaitReport:
+    """The same, with the note on whose ids owners have."""
+    is_native = len(made.by_owner) > 0 and runtime().is_native
+    return made.with_notes((*made.notes, MANAGED_IDS)) if is_native else made
 
 
 class _Latest:

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from dotnetdiag.cli import verdict
+
 _BOOLEANS = ("true", "false", "1", "0", "yes", "no")
 _TARGETS = ("pid", "pids", "name", "names", "wait_for", "port", "ports", "router")
 PID_DIGITS = 10
@@ -43,6 +45,7 @@ class Command(click.Command):
         return [*pieces[:1], "[PID]", *pieces[1:]] if self.takes_pid else pieces
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        verdict.settle(0)  # what another verb of this process came to
         return super().parse_args(ctx, args if ctx.resilient_parsing else _Words(self, ctx).plain(args))
 
 

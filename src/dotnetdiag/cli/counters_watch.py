@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dotnetdiag.analysis.meant_kinds import meant_kind
+from dotnetdiag.cli import verdict
 from dotnetdiag.cli.actions import Actions, parse_action
 from dotnetdiag.cli.command import LaunchingCommand
 from dotnetdiag.cli.counter_options import alarm_options, say_changes, say_waiting
@@ -89,6 +90,7 @@ def watch(
                     actions.run(process.pid if is_by_id else process.target, process.pid)
                 actions.look()
                 has_fired = has_fired or bool(crossed)
+                verdict.settle(FIRED if once and has_fired else 0)
                 if once and has_fired:
                     break
             alarms.close()

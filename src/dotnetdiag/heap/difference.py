@@ -93,16 +93,17 @@ class NumbersByType:
     modules: dict[_Key, str | None]
 
 
-def numbers_by_type(graph: Graph) -> NumbersByType:
-    """What is left to compare when a heap is gone."""
+def numbers_by_type(graph: Graph, alike: frozenset[str | None] = frozenset()) -> NumbersByType:
+    """What is left to compare when a heap is gone. ``alike`` are names that are one type each, whatever their modules."""
     names, paths = graph.type_name.to_pylist(), graph.type_module.to_pylist()
     groups: dict[_Key, int] = {}
     modules: dict[_Key, str | None] = {}
     group_of = [0]  # of what nothing is known of
     for name, path in zip(names[1:], paths[1:], strict=True):
-        key = (name, _file_name(path))
+        key = (name, None if name in alike else _file_name(path))
         group_of.append(groups.setdefault(key, len(groups) + 1))
-        modules.setdefault(key, path)
+        if key not in modules or _file_name(modules[key]) is None:
+            modules[key] = path
     which, kept = graph.node_type, graph.retained_by_type
     if len(groups) + 1 < len(group_of):
         which = np.array(group_of, np.uint32)[which]
@@ -119,25 +120,33 @@ def _file_name(path: str | None) -> str | None:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def with_modules(tables: Sequence[NumbersByType]) -> list[NumbersByType]:
-    """The same, where a type whose module is not known in one heap, as one that was cut, is that of its name in another."""
-    unknown = [{name for name, file, *_ in table.numbers if file is None} for table in tables]
-    some = set[str | None]().union(*unknown)
-    everywhere = some.intersection(*({name for name, *_ in table.numbers if name in some} for table in tables))
-    alike = {name for name in everywhere if not all(name in names for names in unknown)}
-    return [_without_modules(table, alike) for table in tables] if alike else [*tables]
+def alike_names(tables: Sequence[NumbersByType]) -> frozenset[str | None]:
+    """Names of types that are taken for one type each, whatever their modules: those of which a heap, as one that was cut, does not tell a module
+    that another tells.
+    """
+    files: dict[str | None, list[set[str | None]]] = {}
+    for table in tables:
+        own: dict[str | None, set[str | None]] = {}
+        for name, file, *_ in table.numbers:
+            own.setdefault(name, set()).add(file)
+        for name, of in own.items():
+            files.setdefault(name, []).append(of)
+    return frozenset(
+        name for name, each in files.items() if any(None in of for of in each) and any(of != each[0] for of in each)
+    )
 
 
-def _without_modules(table: NumbersByType, names: set[str | None]) -> NumbersByType:
-    """The same with one row for all types of each of these names."""
+def _without_modules(table: NumbersByType, names: frozenset[str | None]) -> NumbersByType:
+    """The same with one row for all types of each of these names. What they keep alive is added up: what is within each other counts twice."""
     numbers: _Numbers = {}
-    modules: dict[_Key, str | None] = {}
+    modules = dict(table.modules)
     for key, row in table.numbers.items():
         one = (key[0], None) if key[0] in names else key
         known = numbers.get(one, (0, 0, 0))
         numbers[one] = (known[0] + row[0], known[1] + row[1], known[2] + row[2])
-        modules[one] = modules.get(one) if key[1] is None and modules.get(one) else table.modules[key]
-    return NumbersByType(numbers, {**table.modules, **modules})
+        if _file_name(modules.get(one)) is None:
+            modules[one] = table.modules[key]
+    return NumbersByType(numbers, modules)
 
 
 def _joined(before: _Numbers, after: _Numbers, by: int) -> list[tuple[_Key, list[int]]]:
@@ -162,7 +171,9 @@ _UNITS = {f"{name}_{when}": "bytes" for name in ("bytes", "retained_bytes") for 
 
 
 def _types(before: Graph, after: Graph) -> Table:
-    earlier, later = with_modules([numbers_by_type(before), numbers_by_type(after)])
+    earlier, later = numbers_by_type(before), numbers_by_type(after)
+    if alike := alike_names((earlier, later)):
+        earlier, later = numbers_by_type(before, alike), numbers_by_type(after, alike)
     modules = {**earlier.modules, **later.modules}
     modules |= {key: path for key, path in earlier.modules.items() if _file_name(modules[key]) is None}
     rows = _joined(earlier.numbers, later.numbers, 1)
@@ -216,7 +227,8 @@ def growing_table(tables: Sequence[NumbersByType]) -> Table:
     """The same of what :func:`numbers_by_type` told of each heap."""
     if len(tables) < 2:
         raise UsageError(f"{len(tables)} heaps: what grows is seen in two or more")
-    return _growing_rows(with_modules(tables))
+    alike = alike_names(tables)
+    return _growing_rows([_without_modules(table, alike) for table in tables] if alike else tables)
 
 
 def no_growing_types() -> Table:

@@ -69,9 +69,7 @@ class Graph:
     @property
     def has_roots(self) -> bool:
         """Whether it is known what holds objects: of a file whose end is missing it may not be, and then nothing is known of what they keep alive."""
-        if self.nodes < 2 or not len(self.references(self.root)):
-            return self.nodes < 2
-        return bool(is_object(self)[self.breadth_first[0]].any())
+        return self.nodes < 2 or len(self.references(self.root)) > 0
 
     @property
     def means_unreached(self) -> str:
@@ -159,10 +157,9 @@ class Graph:
 def is_object(graph: Graph) -> Array:
     """Of each node, whether it is an object: no pseudo-node, and nothing that was only referred to."""
     made: Array = (graph.node_address != 0) & (graph.node_type != 0)
-    if not graph.completeness.complete:  # addresses may be what is missing
+    if not graph.completeness.complete and not made.any():  # the addresses are what is missing
         names = [name or "" for name in graph.type_name.to_pylist()]
-        own = np.array([number > 0 and not name.startswith("[") for number, name in enumerate(names)])
-        made |= own[graph.node_type]
+        made = np.array([number > 0 and not name.startswith("[") for number, name in enumerate(names)])[graph.node_type]
     return made
 
 

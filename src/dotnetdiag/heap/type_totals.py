@@ -128,8 +128,6 @@ class Search:
         count, edges, edges_of_root = self._found
         if not count or not self._objects or edges > len(graph.blob) - 2 * self._records:
             return None
-        if graph.nodes > 1 and count <= graph.nodes - self._objects:
-            return None  # perhaps no object is reached
         self._kept[:] = self._totals  # what is not reached has itself
         assert KERNELS is not None
         slots, ids, sets = array("i", b"\xff" * (8 * _MOST_SETS)), _zeros("Q"), _zeros("I")
