@@ -30,12 +30,7 @@ HANDLES = "[strong Handles]"
 KINDS = ("collection", "event", "timer")
 
 
-@pytest.fixture(params=["compiled", "numpy"], autouse=True)
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(kernels, "KERNELS", None)
-    elif kernels.KERNELS is None:
-        pytest.skip("the kernels are not compiled here")
+pytestmark = pytest.mark.usefixtures("form")
 
 
 def a_cache(items: int, *, size: int = 100) -> Heap:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.heap.made import advice, heap_from, with_pseudo_nodes
 
-from dotnetdiag.heap import Heap, kernels
+from dotnetdiag.heap import Heap
 from dotnetdiag.heap.holders import FINALIZER, LOCALS, OTHERS, ROOTS, STATICS, STRONG
 from dotnetdiag.heap.root_findings import STATIC_BYTES, TOGETHER_BYTES
 
@@ -14,12 +14,7 @@ CORE = "/usr/share/dotnet/shared/Microsoft.NETCore.App/10.0.0/System.Private.Cor
 ARRAY = "System.Object[]"
 
 
-@pytest.fixture(params=["compiled", "numpy"], autouse=True)
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(kernels, "KERNELS", None)
-    elif kernels.KERNELS is None:
-        pytest.skip("the kernels are not compiled here")
+pytestmark = pytest.mark.usefixtures("form")
 
 
 def two_indexes(

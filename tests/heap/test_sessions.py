@@ -23,13 +23,7 @@ from dotnetdiag.heap.walk import Walk
 from dotnetdiag.nettrace.parallel import in_order
 from dotnetdiag.trace.trace import Trace
 
-
-@pytest.fixture(params=["compiled", "numpy"], autouse=True)
-def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "numpy":
-        monkeypatch.setattr(kernels, "KERNELS", None)
-    elif kernels.KERNELS is None:
-        pytest.skip("the kernels are not compiled here")
+pytestmark = pytest.mark.usefixtures("form")
 
 
 def children(heap: Heap, name: str) -> list[str]:

@@ -434,6 +434,7 @@ def test_what_came_first_is_kept_when_the_target_does_not_answer_once_more() -> 
     assert done.heap.objects > 5000
     assert any("types have no name" in problem for problem in done.heap.completeness.problems)
     assert any(note.startswith("Once more it did not answer") for note in done.notes)
+    assert done.size_bytes > 16 * done.heap.objects
 
 
 # how it goes wrong ----------------------------------------------------------------------------------------------------

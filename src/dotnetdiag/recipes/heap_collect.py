@@ -180,14 +180,16 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
         pauses: list[tuple[float, bool]] = []
-        earlier: Heap | None = None
+        earlier: tuple[Heap, int] | None = None
+        again = False
         while True:
             walk = _Walk(client, options, timeout_s, observer, stop, loading, major=major, starts=starts)
             try:
-                heap, lost = walk.run(buffer_mb)
+                heap, lost = walk.run(buffer_mb, again=again)
             except _SILENT as error:
                 if earlier is not None:
-                    heap = _keep_earlier(earlier, walk, error)
+                    heap, walk.size_bytes = earlier
+                    walk.notes.append(f"Once more it did not answer ({error}): this is what came before.")
                     break
                 if isinstance(error, TransportError) and life.has_ended():
                     raise ConnectionEnded(ENDED) from error
@@ -221,16 +223,10 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             if lost:
                 buffer_mb = LARGER_BUFFER_MB
             attempts += 1
-            earlier = heap if heap.nodes <= KEPT_NODES else None
+            earlier = (heap, walk.size_bytes) if heap.nodes <= KEPT_NODES else None
             del heap
+            again = True
             walk.over.wait(PARTING_S)  # or the next is told of no type that this one was told of
-            try:
-                _flush_types(client)
-            except _SILENT as error:
-                if earlier is None:
-                    raise
-                heap = _keep_earlier(earlier, walk, error)
-                break
         if not walk.ended_by_itself and life.has_ended():
             walk.notes.append(f"T{ENDED[1:]}.")
         elif any(problem.endswith(NAMELESS) for problem in heap.completeness.problems):
@@ -245,12 +241,6 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             are_pauses_known=all(known for _, known in pauses),
             notes=tuple(walk.notes),
         )
-
-
-def _keep_earlier(heap: Heap, walk: _Walk, error: Exception) -> Heap:
-    """What came before, where the target does not answer once more."""
-    walk.notes.append(f"Once more it did not answer ({error}): this is what came before.")
-    return heap
 
 
 class _Life:
@@ -404,8 +394,12 @@ class _Walk:
         self.notes: list[str] = []
         self.pauses: tuple[tuple[float, bool], ...] = ()
 
-    def run(self, buffer_mb: int) -> tuple[Heap | None, int]:
-        """(the heap, None where no object came before the session ended; how many events were lost)."""
+    def run(self, buffer_mb: int, *, again: bool = False) -> tuple[Heap | None, int]:
+        """(the heap, None where no object came before the session ended; how many events were lost). ``again``: behind another, which was told of
+        types.
+        """
+        if again:
+            _flush_types(self._client)
         with self._stop.waiting():
             session, self._waits_for_room = _session(self._client, buffer_mb, self._major)
         broken: DiagnosticsError | None = None

@@ -240,9 +240,8 @@ class LiveReport:
         if is_empty:
             self._fold.feed(self.live.nothing())
         self._ended = self.live.rundown_since or time.monotonic()
-        if (
-            not self.live.has_named
-        ):  # methods that were compiled ahead are not announced when they are called for the first time
+        # methods that were compiled ahead are not announced when they are called for the first time
+        if not self.live.has_named:
             self._name_methods()
         made = self._fold.result().saying(_UNNAMED)
         return self._kind.noted(made) if self._has_all else made
