@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import errno
 import mmap
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
+from dotnetdiag.heap import pages as heap_pages
 from dotnetdiag.heap import scratch
+from dotnetdiag.heap.compiled import compiled
 from dotnetdiag.heap.growing import Growing
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="columns are moved where the system can")
@@ -73,6 +78,7 @@ class Refusing(mmap.mmap):
 
 
 def test_what_the_system_does_not_know_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap_pages, "compiled", lambda: None)
     monkeypatch.setattr(
         scratch, "_memory", lambda size: Refusing(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     )
@@ -80,6 +86,25 @@ def test_what_the_system_does_not_know_is_done_without(monkeypatch: pytest.Monke
     assert not column.have_ready(0, 1_000_000)
     column.extend(told)
     assert np.array_equal(column.taken(), told)
+
+
+@pytest.mark.parametrize("loops", [compiled, lambda: None], ids=["compiled", "plain"])
+def test_pages_at_hand_keep_what_is_in_them_and_cut_ones_are_told(
+    loops: Callable[[], ModuleType | None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(heap_pages, "compiled", loops)
+    size = 4 * mmap.PAGESIZE
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(size))
+    with path.open("r+b") as file:
+        told, memory = path.read_bytes(), mmap.mmap(file.fileno(), size)
+        at_hand = heap_pages.have_ready(memory, 10, size + 1)
+        assert bytes(memory) == told
+        assert not heap_pages.have_ready(memory, size, 2 * size)
+        file.truncate(mmap.PAGESIZE)
+        assert not heap_pages.have_ready(memory, 0, size)
+    if tuple(map(int, os.uname().release.split(".")[:2])) >= (5, 14):
+        assert at_hand
 
 
 def test_rows_are_reserved_and_had_at_hand_and_hold_what_comes() -> None:

@@ -35,7 +35,7 @@ def test_memory_that_cannot_be_had_is_done_without(error: Exception, monkeypatch
 @pytest.mark.parametrize(
     ("resident", "available", "objects"),
     [
-        (40_000, 1 << 40, 1000),
+        (64_000, 1 << 40, 1000),
         (1 << 40, 1 << 40, MOST_READY_BYTES // ROW_BYTES),
         (1 << 40, 8 * 28_000, 1000),
         (None, 1 << 40, 0),

@@ -703,6 +703,8 @@ def test_close_from_another_thread_wakes_a_blocked_reader() -> None:
 def pair(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[SocketStream, socket.socket]]:
+    if request.param and sockets._compiled() is None:
+        pytest.skip("the kernels are not compiled")
     monkeypatch.setattr(SocketStream, "IS_PLAIN", request.param)
     one, two = socket.socketpair()
     stream = SocketStream(one)
@@ -712,16 +714,7 @@ def pair(
     stream.close()
 
 
-def more(stream: SocketStream, view: memoryview, quiet_s: float) -> int:
-    """What a thread gets: the main one, which signals interrupt, does not wait in one call."""
-    thread, results = _blocked(lambda: sockets.more_into(stream, view, quiet_s))
-    thread.join(SOON)
-    (result,) = results
-    assert isinstance(result, int)
-    return result
-
-
-def test_more_goes_on_until_the_buffer_is_full(pair: tuple[SocketStream, socket.socket]) -> None:
+def test_a_buffer_is_filled_with_what_comes(pair: tuple[SocketStream, socket.socket]) -> None:
     stream, peer = pair
     data = os.urandom(3_000_000)
 
@@ -732,53 +725,74 @@ def test_more_goes_on_until_the_buffer_is_full(pair: tuple[SocketStream, socket.
     sender = threading.Thread(target=send)
     sender.start()
     buffer = bytearray(len(data) - 10)
-    size = stream.receive_into(memoryview(buffer), soon())
-    assert size + more(stream, memoryview(buffer)[size:], SOON) == len(buffer)
+    assert sockets.fill_into(stream, memoryview(buffer), soon(), SOON) == len(buffer)
     sender.join(SOON)
     assert buffer == data[:-10]
     assert stream.receive(100, soon()) == data[-10:]
 
 
-def test_more_ends_when_nothing_comes(pair: tuple[SocketStream, socket.socket]) -> None:
+def test_one_call_takes_many_pieces(pair: tuple[SocketStream, socket.socket], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is such a call, nothing else is asked for what flows."""
+    stream, peer = pair
+    receive, calls = stream.receive_nowait, list[int]()
+
+    def counted(view: memoryview) -> int:
+        calls.append(len(view))
+        return receive(view)
+
+    monkeypatch.setattr(stream, "receive_nowait", counted)
+    sender = threading.Thread(target=peer.sendall, args=(bytes(2_000_000),))
+    sender.start()
+    assert sockets.fill_into(stream, memoryview(bytearray(2_000_000)), soon(), SOON) == 2_000_000
+    sender.join(SOON)
+    assert bool(calls) is not stream.IS_PLAIN
+
+
+def test_filling_ends_when_nothing_comes(pair: tuple[SocketStream, socket.socket]) -> None:
     stream, peer = pair
     buffer = memoryview(bytearray(100))
     peer.sendall(b"some")
     began = time.monotonic()
-    assert more(stream, buffer, 0.05) == 4
-    assert more(stream, buffer, 0.05) == 0
-    assert 0.05 <= time.monotonic() - began < SOON
+    assert sockets.fill_into(stream, buffer, soon(), 0.05) == 4
+    with pytest.raises(TimedOut):
+        sockets.fill_into(stream, buffer, Deadline(0.05), 0.05)
+    assert 0.1 <= time.monotonic() - began < SOON
     peer.sendall(b"more")
     assert stream.receive(100, soon()) == b"more"
 
 
-def test_more_ends_with_the_stream_which_the_next_receive_tells(pair: tuple[SocketStream, socket.socket]) -> None:
+def test_the_end_of_the_stream_ends_filling_and_the_next_call_tells(pair: tuple[SocketStream, socket.socket]) -> None:
     stream, peer = pair
     buffer = memoryview(bytearray(100))
     peer.sendall(b"last")
     peer.close()
-    assert more(stream, buffer, SOON) == 4
-    assert more(stream, buffer, SOON) == 0
+    assert sockets.fill_into(stream, buffer, soon(), SOON) == 4
+    assert sockets.fill_into(stream, buffer, soon(), SOON) == 0
     assert stream.receive(100, soon()) == b""
     stream.close()
 
 
-def test_close_from_another_thread_ends_more(pair: tuple[SocketStream, socket.socket]) -> None:
+def test_close_from_another_thread_ends_filling(pair: tuple[SocketStream, socket.socket]) -> None:
     stream, _ = pair
-    thread, results = _blocked(lambda: sockets.more_into(stream, memoryview(bytearray(10)), SOON))
+
+    def fill() -> int:
+        return sockets.fill_into(stream, memoryview(bytearray(10)), Deadline(None), SOON)
+
+    thread, results = _blocked(fill)
     time.sleep(SHORT)
     began = time.monotonic()
     stream.close()
     thread.join(SOON)
     assert results == [0]
     assert time.monotonic() - began < SOON / 2
-    assert more(stream, memoryview(bytearray(10)), SOON) == 0
+    assert fill() == 0
 
 
-@pytest.mark.parametrize("quiet_s", [SOON, 1e20, math.inf])
-def test_more_takes_any_time(pair: tuple[SocketStream, socket.socket], quiet_s: float) -> None:
+@pytest.mark.parametrize("quiet_s", [0.0, SOON, 1e20, math.inf])
+def test_filling_takes_any_time(pair: tuple[SocketStream, socket.socket], quiet_s: float) -> None:
     stream, peer = pair
     peer.sendall(b"all")
-    assert more(stream, memoryview(bytearray(3)), quiet_s) == 3
+    assert sockets.fill_into(stream, memoryview(bytearray(3)), soon(), quiet_s) == 3
 
 
 @pytest.mark.parametrize("quiet_s", [-1.0, math.nan])
@@ -786,18 +800,19 @@ def test_a_time_that_is_none_is_refused(pair: tuple[SocketStream, socket.socket]
     stream, peer = pair
     peer.sendall(b"all")
     with pytest.raises(UsageError):
-        sockets.more_into(stream, memoryview(bytearray(3)), quiet_s)
+        sockets.fill_into(stream, memoryview(bytearray(3)), soon(), quiet_s)
     assert stream.receive(3, soon()) == b"all"
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals of POSIX")
-def test_signals_do_not_make_more_longer(pair: tuple[SocketStream, socket.socket]) -> None:
+def test_signals_do_not_make_filling_longer(pair: tuple[SocketStream, socket.socket]) -> None:
     stream, _ = pair
     before = signal.signal(signal.SIGALRM, lambda *_: None)
     began = time.monotonic()
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
-        assert sockets.more_into(stream, memoryview(bytearray(3)), 0.05) == 0
+        with pytest.raises(TimedOut):
+            sockets.fill_into(stream, memoryview(bytearray(3)), Deadline(0.05), 0.05)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

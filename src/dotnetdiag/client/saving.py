@@ -14,7 +14,7 @@ from dotnetdiag.client.progress import TICK_S, SessionProgress
 from dotnetdiag.client.sink import FileSink
 from dotnetdiag.errors import DiagnosticsError, OutputError, TimedOut
 from dotnetdiag.transport import Deadline, Stream
-from dotnetdiag.transport.sockets import more_into
+from dotnetdiag.transport.sockets import fill_into
 
 SMALL_PIECE_BYTES = 100_000
 PAUSE_S = 0.001
@@ -22,13 +22,18 @@ UNREAD_S = 5.0
 """Once the end was asked for: who reads the pipe that is written to, and takes nothing for so long, will not."""
 
 
-def receive_into(progress: SessionProgress, stream: Stream, view: memoryview, deadline: Deadline) -> int:
-    """The next bytes of a session; 0 when it is over. Raises TimedOut after ``deadline``, and what broke the session."""
+def receive_into(
+    progress: SessionProgress, stream: Stream, view: memoryview, deadline: Deadline, quiet_s: float | None = None
+) -> int:
+    """The next bytes of a session; 0 when it is over. With ``quiet_s`` also what comes behind them, until ``view`` is full or nothing came for
+    so long. Raises TimedOut after ``deadline``, and what broke the session.
+    """
     while not progress.is_over:
         try:
             wait = progress.next_wait(deadline)
             if wait is not None:
-                return progress.arrived(stream.receive_into(view, wait))
+                size = stream.receive_into(view, wait) if quiet_s is None else fill_into(stream, view, wait, quiet_s)
+                return progress.arrived(size)
         except DiagnosticsError as error:
             if progress.is_over:
                 raise
@@ -37,15 +42,6 @@ def receive_into(progress: SessionProgress, stream: Stream, view: memoryview, de
             if progress.is_over:
                 stream.close()
     return 0
-
-
-def fill(progress: SessionProgress, stream: Stream, view: memoryview, deadline: Deadline, quiet_s: float) -> int:
-    """As :func:`receive_into`, and what comes behind it, until ``view`` is full or so long nothing came."""
-    Deadline(quiet_s)  # raises UsageError, before anything has come
-    size = receive_into(progress, stream, view, deadline)
-    if 0 < size < len(view) and (more := more_into(stream, view[size:], quiet_s)):
-        size += progress.arrived(more)
-    return size
 
 
 def save_stream(

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S, DRAIN_TIMEOUT_S
 from dotnetdiag.client.progress import TICK_S, Followed
-from dotnetdiag.client.saving import fill, receive_into, save_stream
+from dotnetdiag.client.saving import receive_into, save_stream
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, ServerError, TimedOut, UsageError
 from dotnetdiag.ipc.exchange import Run
@@ -194,7 +194,7 @@ def fill_from(session: TraceSession, view: memoryview, *, timeout_s: float, quie
     which the next call tells: for a thread that wants many bytes with few calls.
     """
     with session._turn(timeout_s):
-        return fill(session._progress, session._stream, view, Deadline(timeout_s), quiet_s)
+        return receive_into(session._progress, session._stream, view, Deadline(timeout_s), quiet_s)
 
 
 def is_stop_on_its_way(session: TraceSession) -> bool:

@@ -12,9 +12,35 @@ from libc.string cimport memcpy, memset
 
 from dotnetdiag.wire.prefetch cimport prefetch
 
+cdef extern from *:
+    """
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #ifndef MADV_POPULATE_WRITE
+    #define MADV_POPULATE_WRITE 23
+    #endif
+    static int dotnetdiag_populate(void *at, size_t size) { return madvise(at, size, MADV_POPULATE_WRITE); }
+    #else
+    static int dotnetdiag_populate(void *at, size_t size) { (void)at; (void)size; return -1; }
+    #endif
+    """
+    int dotnetdiag_populate(void* at, size_t size) noexcept nogil
+
 cdef enum:
     NONE = 0xFFFFFFFFu
     AHEAD = 16
+
+
+# memory ----------------------------------------------------------------------------------------------------------------
+
+def populate(uint8_t[::1] memory, int64_t start, int64_t end):
+    """Have the pages of these bytes at hand, ``start`` at the begin of one: whether the system could."""
+    cdef int answer
+    if not 0 <= start < end <= memory.shape[0]:
+        return False
+    with nogil:
+        answer = dotnetdiag_populate(&memory[start], end - start)
+    return answer == 0
 
 
 # addresses and ids ------------------------------------------------------------------------------------------------------

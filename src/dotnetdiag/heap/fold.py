@@ -16,8 +16,9 @@ from dotnetdiag.heap import bulk_events as ids
 from dotnetdiag.heap.building import build
 from dotnetdiag.heap.facts import HeapFacts, Segment
 from dotnetdiag.heap.moments import Moment, Moments
+from dotnetdiag.heap.sharing import Shared, by_oneself
 from dotnetdiag.heap.type_names import TypeRows
-from dotnetdiag.heap.walk import KINDS, OTHER_KIND, BlockRuns, Shared, Walk, by_oneself
+from dotnetdiag.heap.walk import KINDS, OTHER_KIND, BlockRuns, Walk
 from dotnetdiag.heap.walks import WalkRoom, Walks
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ missing, what follows it belongs to nothing that is known, and is cut off (gcdum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -31,10 +31,9 @@ from dotnetdiag.heap.facts import MOST_BYTES, Segment
 from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.kernels import NONE, AddressIndex, Interner, Window, take_targets
 from dotnetdiag.heap.moments import Moment, Moments
+from dotnetdiag.heap.sharing import Shared, by_oneself
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-Shared: TypeAlias = Callable[[Iterable[int], Callable[[int], Any]], Iterable[tuple[int, Any]]]
-"""Acts on pieces, and gives each with what it comes to, in their order."""
 
 MOST_NODES = (1 << 31) - 1024
 """Numbers of objects are 31 bits, in files too."""
@@ -122,11 +121,6 @@ class Resolved:
     edges: int
     index: AddressIndex
     lost: Array
-
-
-def by_oneself(works: Iterable[int], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
-    """Each and what it comes to, without any help."""
-    return ((work, act(work)) for work in works)
 
 
 class Walk:

@@ -93,10 +93,11 @@ def write_heap(heap: Heap, path: Path, format: str, *, force: bool = False) -> i
     with replacing(path, force=force) as file:
         if format == "gcdump" and not is_stream(path):
             from dotnetdiag.heap.gcdump_writer import write_gcdump
+            from dotnetdiag.recipes.heap_sharing import shared_by_two
             from dotnetdiag.recipes.heap_writing import writing_behind
 
-            with writing_behind(file) as behind:
-                write_gcdump(heap, behind)
+            with writing_behind(file) as behind, shared_by_two(heap.nodes) as shared:
+                write_gcdump(heap, behind, shared)
         else:
             heap_format(format).write(heap, file)
         return file.tell()

@@ -14,8 +14,9 @@ import select
 import socket
 import struct
 import sys
-import threading
 from collections.abc import Callable
+from functools import cache
+from types import ModuleType
 from typing import ClassVar, NoReturn
 
 from dotnetdiag.errors import ConnectionEnded, TransportError, UsageError
@@ -113,22 +114,14 @@ class SocketStream(SocketEnd, Stream):
         """Take what is there: how many bytes, 0 at the end. Raises BlockingIOError when nothing is, and OSError."""
         return self._socket.recv_into(view)
 
-    def wait_for_all(self, view: memoryview, seconds: float) -> int:
-        """As :func:`more_into`, where the system can."""
-        if not self._refs.acquire():
+    def receive_many(self, view: memoryview, seconds: float, quiet_s: float) -> int:
+        """As :func:`fill_into` in one call; 0 also where there is no such call, nothing came, or the next receive tells why."""
+        loops = _compiled()
+        if loops is None or not self._refs.acquire():
             return 0
         try:
-            whole, rest = divmod(max(seconds, 1e-6), 1)
-            self._socket.setsockopt(
-                socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(whole), int(rest * 1e6))
-            )
-            os.set_blocking(self._socket.fileno(), True)
-            try:
-                return self._socket.recv_into(view, len(view), socket.MSG_WAITALL)
-            finally:
-                os.set_blocking(self._socket.fileno(), False)
-        except OSError:  # nothing came; what breaks the connection is seen by the next receive
-            return 0
+            size: int = loops.fill(self._socket.fileno(), view, _microseconds(seconds), _microseconds(quiet_s))
+            return size
         finally:
             self._refs.release()
 
@@ -275,20 +268,21 @@ class SocketStream(SocketEnd, Stream):
         return _attempts(self._refs, attempt, fail, Ready(self._socket, False, problem, self.address))
 
 
-def more_into(stream: Stream, view: memoryview, quiet_s: float) -> int:
-    """What comes behind bytes that have come, until ``view`` is full, nothing came for ``quiet_s``, or the stream ends, which its next ``receive``
-    tells: how many.
+def fill_into(stream: Stream, view: memoryview, deadline: Deadline, quiet_s: float) -> int:
+    """As its ``receive_into``, and what comes behind that, until ``view`` is full, nothing came for ``quiet_s``, or the stream ends, which its next
+    ``receive`` tells.
 
-    In one system call where there is one that waits (Linux; not in the main thread, where signals begin it anew): a thread that has to have the
-    interpreter's lock after each 200 KB of 270 MB waits for it half of the time, and the peer with it. Only here a socket blocks, for no longer
-    than ``quiet_s`` in all, or until it is closed. Raises UsageError for a time that is none.
+    In one call where there are compiled loops: a thread that has to have the interpreter's lock after each 200 KB of 270 MB waits for it half of the
+    time, and the peer with it; it still waited a third of the time when it had to have it some times for each 3 MB. Raises UsageError for a
+    time that is none.
     """
-    quiet_s = min(max(Deadline(quiet_s).left_s, 0.0), LONGEST_WAIT_S)
-    may_block = sys.platform.startswith("linux") and threading.current_thread() is not threading.main_thread()
-    if may_block and isinstance(stream, SocketStream) and stream.IS_PLAIN:
-        return stream.wait_for_all(view, quiet_s)
-    size = 0
-    while size < len(view):
+    quiet_s = Deadline(quiet_s).left_s
+    if isinstance(stream, SocketStream) and stream.IS_PLAIN:
+        size = stream.receive_many(view, deadline.left_s, quiet_s)
+        if size:
+            return size
+    size = stream.receive_into(view, deadline)
+    while 0 < size < len(view):
         try:
             count = stream.receive_into(view[size:], Deadline(quiet_s))
         except TransportError:  # nothing came, or what the next receive tells
@@ -297,6 +291,23 @@ def more_into(stream: Stream, view: memoryview, quiet_s: float) -> int:
             break
         size += count
     return size
+
+
+@cache
+def _compiled() -> ModuleType | None:
+    """Loops over calls of the system; None where there are none."""
+    if sys.platform == "win32":
+        return None
+    try:
+        from dotnetdiag.transport import _kernels
+    except ImportError:
+        return None
+    module: ModuleType = _kernels
+    return module
+
+
+def _microseconds(seconds: float) -> int:
+    return int(min(max(seconds, 0.0), LONGEST_WAIT_S) * 1e6)
 
 
 class SocketListener(SocketEnd, Listener):
