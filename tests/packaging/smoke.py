@@ -19,6 +19,7 @@ from dotnetdiag.heap import kernels as heaps
 from dotnetdiag.nettrace import kernels as headers
 from dotnetdiag.server import kernels as frames
 from dotnetdiag.trace import kernels as stacks
+from dotnetdiag.transport import kernels as sockets
 
 RECORDINGS = Path(__file__).resolve().parents[1] / "data" / "recordings"
 
@@ -43,7 +44,7 @@ def smoke() -> dict[str, object]:
         read[path.stem] = {"counts": counts, "busiest": busiest}
     if not read:
         raise SystemExit(f"no recordings in {RECORDINGS}")
-    compiled = {room.__name__: room.KERNELS is not None for room in (headers, payloads, stacks, heaps, frames)}
+    compiled = {room.__name__: room.KERNELS is not None for room in (headers, payloads, stacks, heaps, frames, sockets)}
     return {"package": dd.__file__, "compiled": compiled, "read": read}
 
 

@@ -62,7 +62,7 @@ def test_the_sdist_has_what_it_is_tested_with(distributions: Distributions) -> N
     assert distributions.sdist.stat().st_size < TOLERANCE * stated_bytes("source distribution")
 
 
-def test_the_wheel_has_the_package_its_data_its_licences_and_five_kernels(distributions: Distributions) -> None:
+def test_the_wheel_has_the_package_its_data_its_licences_and_its_kernels(distributions: Distributions) -> None:
     names = names_in_wheel(distributions)
     source = CHECKOUT / "src"
     package = {
@@ -72,7 +72,7 @@ def test_the_wheel_has_the_package_its_data_its_licences_and_five_kernels(distri
     }
     kernels = {name for name in names if name.endswith(".so")}
     assert {name.partition(".")[0] for name in kernels} == {
-        f"dotnetdiag/{room}/_kernels" for room in ("nettrace", "events", "trace", "heap", "server")
+        f"dotnetdiag/{room}/_kernels" for room in ("nettrace", "events", "trace", "heap", "server", "transport")
     }
     info = {name for name in names if PurePosixPath(name).parts[0] == INFO}
     assert names == package | kernels | info

@@ -40,6 +40,6 @@ def test_no_half_built_file_is_left(uncompiled: Environment) -> None:
     assert sorted(built(uncompiled.folder.parent / "source" / "src")) == [
         "_kernels.c",  # both of before: see copy_checkout
         "_kernels.cpython-39-x86_64-linux-gnu.so",
-        *["_kernels.pyx"] * 5,
+        *["_kernels.pyx"] * 6,
         "prefetch.pxd",
     ]

@@ -1,6 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Bytes received until a buffer is full, without the GIL in between. Called through ``sockets.fill_into``, which can do without."""
 
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t
 
 cdef extern from *:
@@ -47,13 +48,16 @@ cdef extern from *:
     int64_t dotnetdiag_fill(int fd, uint8_t* to, int64_t room, int64_t first_us, int64_t quiet_us) noexcept nogil
 
 
-def fill(int fd, uint8_t[::1] view, int64_t first_us, int64_t quiet_us):
+def fill(int fd, view, int64_t first_us, int64_t quiet_us):
     """Take what comes through a socket until ``view`` is full. The first bytes are waited for no longer than ``first_us``, others ``quiet_us``, all waits
     together. How many came: fewer where nothing did, the stream ended, or broke, or a signal came.
     """
+    cdef Py_buffer buffer
     cdef int64_t size
-    if not view.shape[0]:
-        return 0
-    with nogil:
-        size = dotnetdiag_fill(fd, &view[0], view.shape[0], first_us, quiet_us)
+    PyObject_GetBuffer(view, &buffer, PyBUF_WRITABLE)  # a memoryview of Cython's own would be four fifths of this module
+    try:
+        with nogil:
+            size = dotnetdiag_fill(fd, <uint8_t*> buffer.buf, buffer.len, first_us, quiet_us)
+    finally:
+        PyBuffer_Release(&buffer)
     return size

@@ -15,8 +15,6 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
-from functools import cache
-from types import ModuleType
 from typing import ClassVar, NoReturn
 
 from dotnetdiag.errors import ConnectionEnded, TransportError, UsageError
@@ -116,11 +114,12 @@ class SocketStream(SocketEnd, Stream):
 
     def receive_many(self, view: memoryview, seconds: float, quiet_s: float) -> int:
         """As :func:`fill_into` in one call; 0 also where there is no such call, nothing came, or the next receive tells why."""
-        loops = _compiled()
-        if loops is None or not self._refs.acquire():
+        from dotnetdiag.transport.kernels import KERNELS  # not for who receives an answer of some bytes
+
+        if KERNELS is None or not self._refs.acquire():
             return 0
         try:
-            size: int = loops.fill(self._socket.fileno(), view, _microseconds(seconds), _microseconds(quiet_s))
+            size: int = KERNELS.fill(self._socket.fileno(), view, _microseconds(seconds), _microseconds(quiet_s))
             return size
         finally:
             self._refs.release()
@@ -291,19 +290,6 @@ def fill_into(stream: Stream, view: memoryview, deadline: Deadline, quiet_s: flo
             break
         size += count
     return size
-
-
-@cache
-def _compiled() -> ModuleType | None:
-    """Loops over calls of the system; None where there are none."""
-    if sys.platform == "win32":
-        return None
-    try:
-        from dotnetdiag.transport import _kernels
-    except ImportError:
-        return None
-    module: ModuleType = _kernels
-    return module
 
 
 def _microseconds(seconds: float) -> int:
