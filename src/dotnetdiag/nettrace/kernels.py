@@ -44,6 +44,16 @@ def keep_freed() -> None:
         KERNELS.keep_freed(FREED_BYTES, MOST_FREED_BYTES)
 
 
+def let_go(data: memoryview, start: int, end: int) -> bool:
+    """Take pages of a mapped file, of nothing else, out of this process, from where one begins on: false where nothing does. Others go on meanwhile,
+    which they do not beside ``mmap.madvise``.
+    """
+    if KERNELS is None:
+        return False
+    KERNELS.let_go(data, start, end)
+    return True
+
+
 def give_back_freed() -> None:
     """What was freed goes back to the system: for who has made something large, and goes on to the next. The C library keeps pages that were freed
     between others which are not: 80 of the 187 MB of a report on 30,000 requests, when it was made. Of glibc alone; others give back by themselves,

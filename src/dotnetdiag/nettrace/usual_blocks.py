@@ -6,6 +6,7 @@ import numpy as np
 
 from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.block import BlockRun
+from dotnetdiag.nettrace.buffers import descriptor_of
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.container import Container, ContainerKind
 
@@ -22,7 +23,7 @@ def find_usual(container: Container, data: memoryview, base: int, opening: bytes
     numbered = container.kind is ContainerKind.NUMBERED
     limit = _LARGEST if container.limit is None else min(container.limit, _LARGEST)
     found = kernels.KERNELS.frame(
-        data, container.position - base, base, numbered, limit, opening, int(BlockKind.EVENT), rows
+        data, container.position - base, base, numbered, limit, opening, int(BlockKind.EVENT), rows, descriptor_of(data)
     )
     if not found:
         return None
