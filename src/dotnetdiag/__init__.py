@@ -88,6 +88,7 @@ _PUBLIC: dict[str, str] = {
         "dotnetdiag.recipes.questions",
     ),
     "source_lines": "dotnetdiag.recipes.source_lines",
+    "with_lines": "dotnetdiag.recipes.lines",
     "FlightRecorder": "dotnetdiag.recipes.flight_recorder",
     "Startup": "dotnetdiag.recipes.startup",
     "Stop": "dotnetdiag.recipes.stop",
@@ -206,6 +207,7 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.exporting import write as write
     from dotnetdiag.recipes.flight_recorder import FlightRecorder as FlightRecorder
     from dotnetdiag.recipes.heaps import heap as heap
+    from dotnetdiag.recipes.lines import with_lines as with_lines
     from dotnetdiag.recipes.processes import Process as Process
     from dotnetdiag.recipes.questions import advice as advice
     from dotnetdiag.recipes.questions import allocations as allocations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 from uuid import UUID
 
@@ -178,3 +179,56 @@ def test_the_compilers_files_name_each_other(programs: dict[str, Path]) -> None:
     assert data is not None
     assert inside.pdb_id == PortablePdb(data).id
     assert [point.line for point in PortablePdb(data).points(0x06000001)] == [LINES["heavy"]] * 2
+
+
+KEYWORDS = "+jit+loader+jittedmethodiltonativemap"
+"""What says the lines of what is compiled meanwhile."""
+
+
+def place_of(pattern: str) -> str:
+    """Where the source of the workload has one line like that."""
+    source = (unpack() / "workload" / "Program.cs").read_text("utf-8").splitlines()
+    (found,) = [number for number, line in enumerate(source, 1) if re.search(pattern, line)]
+    return f"Program.cs:{found}"
+
+
+@pytest.mark.parametrize("runtime", ["3.1", "8", "9", "10"])
+def test_who_threw_waited_allocated_and_had_it_collect_is_told_by_line(runtime: str, tmp_path: Path) -> None:
+    def recorded_of(name: str, keyword: str, *words: str) -> dd.Trace:
+        path = tmp_path / f"{name}.nettrace"
+        with workload(runtime, name, *words, "wait=stdin", "linger=stdin") as target:
+            asked: list[bool] = []
+
+            def progress(*_: object) -> None:
+                if not asked:
+                    asked.append(True)
+                    target.say()
+
+            clr_events = keyword + (KEYWORDS if runtime != "3.1" else "+jit+loader")
+            dd.collect(
+                target.pid, path, duration=2, progress=progress, clr_events=clr_events, clr_event_level="verbose"
+            )
+        return dd.with_lines(path)
+
+    def by_method(rows: list[dict[str, object]]) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for row in rows:
+            assert isinstance(row["count"], int)
+            found[str(row["method"]).rpartition(") ")[2].replace("~", "")] += row["count"]
+        return dict(found)
+
+    thrown = by_method(dd.exceptions(recorded_of("exceptions", "exception", "rounds=50")).by_method.to_pylist())
+    wrap, run = place_of(r"static void Wrap\("), place_of(r'int\.Parse\("not a number"\)')
+    assert thrown == {place_of(r"static void Deep\("): 50, wrap: 100, run: 50}
+    waited = by_method(dd.contention(recorded_of("contention", "contention", "rounds=10")).by_method.to_pylist())
+    assert waited == {place_of(r"static void Enter\("): 10}
+    allocated = by_method(
+        dd.allocations(recorded_of("alloc", "gc", "widgets=2000", "size=100000")).by_method.to_pylist()
+    )
+    assert allocated[place_of(r"static Widget Make\(")] >= 900  # each tick stands for some 100 KB of 200 MB
+    induced = Counter(
+        str(row["induced_by"]).rpartition(") ")[2].replace("~", "")
+        for row in dd.gc(recorded_of("gc", "gc", "gen0=5", "gen1=3", "gen2=2")).collections.to_pylist()
+        if row["induced_by"]
+    )
+    assert induced == {place_of(rf"GC\.Collect\({one},"): count for one, count in ((0, 5), (1, 3), (2, 2))}

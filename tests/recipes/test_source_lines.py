@@ -94,7 +94,7 @@ def test_without_a_map_the_first_line_of_the_method_is_told_apart(beside: Path) 
     trace = recorded(beside, MAPS[1])
     assert lines(trace) == [("P.Leaf", "/src/A.cs", 10, "first"), EXACT[1]]
     (note,) = dd.source_lines(trace).notes
-    assert note.startswith("1 lines with ~ are the first of their methods")
+    assert note.startswith("1 line with ~ is the first of its method")
     assert [row.name for row in dd.report(trace, by="line").rows] == [
         "app!P.Leaf() A.cs:~10",
         "app!P.Main() A.cs:4",
@@ -109,7 +109,7 @@ def test_a_line_that_the_map_does_not_say_is_that_of_the_code_before_and_told_ap
     trace = recorded(beside, NEAR, MAPS[1])
     assert lines(trace) == [("P.Leaf", "/src/A.cs", 12, "near"), EXACT[1]]
     (note,) = dd.source_lines(trace).notes
-    assert note.startswith("1 lines with ~ are of code beside")
+    assert note.startswith("1 line with ~ is of code beside")
     report = dd.report(trace, by="line")
     assert [row.name for row in report.rows] == ["app!P.Leaf() A.cs:~12", "app!P.Main() A.cs:4"]
     for rows in (report.to_json()["rows"], report.table().to_pylist(), dd.source_lines(trace).to_pylist()):
@@ -138,8 +138,8 @@ def test_code_before_the_first_line_of_a_method_is_near_it(beside: Path) -> None
 def test_lines_that_are_not_exact_are_counted_by_what_they_are(beside: Path) -> None:
     said = dd.source_lines(recorded(beside, NEAR)).notes
     assert [note.partition(":")[0] for note in said] == [
-        "1 lines with ~ are of code beside",
-        "1 lines with ~ are the first of their methods",
+        "1 line with ~ is of code beside",
+        "1 line with ~ is the first of its method",
     ]
 
 

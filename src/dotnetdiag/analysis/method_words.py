@@ -11,5 +11,7 @@ def is_named(method: str | None) -> bool:
 
 
 def short(name: str) -> str:
-    """A method without its module and parameters."""
-    return name.partition("!")[2].partition("(")[0] or name
+    """A method without its module and parameters; its line of source, where it has one, stays."""
+    method, _, rest = name.partition("!")[2].partition("(")
+    place = rest.rpartition(")")[2]
+    return f"{method}{place if place[-1:].isdecimal() else ''}" or name

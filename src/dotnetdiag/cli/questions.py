@@ -15,10 +15,11 @@ from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo
 from dotnetdiag.cli.shown import KINDS, OTHERS
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import UsageError, WrongCombination
 
 if TYPE_CHECKING:
     from dotnetdiag.table import Table
+    from dotnetdiag.trace.trace import Trace
 
 
 class Answer(Protocol):
@@ -34,7 +35,8 @@ class Answer(Protocol):
 
 A = TypeVar("A", bound=Answer)
 F = TypeVar("F", bound=Callable[..., Any])
-_FORCE = "dotnetdiag.cli.force"
+_FORCE, _BY, _SYMBOLS = "dotnetdiag.cli.force", "dotnetdiag.cli.by", "dotnetdiag.cli.symbols"
+LINE = "line"
 
 
 _AFTER_RECORDING = "\0"
@@ -89,6 +91,55 @@ def report_options(function: F) -> F:
     ):
         function = option(function)
     return format_option(function)
+
+
+def symbols_option(remembered: Callable[[click.Context, click.Parameter, Any], Any] | None = None) -> Callable[[F], F]:
+    """``--symbols``, several times; a keyword where nothing remembers it."""
+    return click.option(
+        "--symbols",
+        multiple=True,
+        type=click.Path(),
+        metavar="DIR",
+        expose_value=remembered is None,
+        callback=remembered,
+        help="Look for PDBs in this folder and below it, first; for --by line. May be given several times.",
+    )
+
+
+def lines_options(function: F) -> F:
+    """``--by line`` and ``--symbols`` of kinds whose answers name methods, which :func:`opened` looks for."""
+    by = click.option(
+        "--by",
+        type=click.Choice(["method", LINE]),
+        default="method",
+        show_default=True,
+        expose_value=False,
+        callback=_remembered(_BY),
+        help="What to name; line: of source behind the method, by portable PDBs beside the modules or in them.",
+    )
+    return by(symbols_option(_remembered(_SYMBOLS))(function))
+
+
+def opened(file: Path) -> Trace:
+    """The recording, by lines of source where the options ask for them."""
+    from dotnetdiag.recipes.trace_files import open_trace
+
+    meta = click.get_current_context().meta
+    by, symbols = meta.get(_BY), meta.get(_SYMBOLS) or ()
+    if by != LINE:
+        if symbols:
+            raise WrongCombination("folders of symbols are for lines of source", lacking="lines")
+        return open_trace(file)
+    from dotnetdiag.recipes.lines import with_lines
+
+    return with_lines(file, symbols)
+
+
+def say_about_lines(trace: Trace) -> None:
+    """What is to be said of lines of source, where they were asked for."""
+    if click.get_current_context().meta.get(_BY) == LINE:
+        for note in getattr(trace.raw.symbols, "notes", ()):
+            echo(f"note: {note}", err=True)
 
 
 def _remembered(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
@@ -188,10 +239,8 @@ def answer(
     """Print what ``ask`` finds in a file in a form: its rows for formats of tables, the whole as JSON, and ``people``'s lines; or write it where
     the options say.
     """
-    from dotnetdiag.recipes.trace_files import open_trace
-
     check_files(form)
-    trace = open_trace(file)
+    trace = opened(file)
     made = ask(trace)
     deliver(
         kind,
@@ -204,4 +253,5 @@ def answer(
         document=made.document,
         digits=3,
     )
+    say_about_lines(trace)
     say_losses_of(trace)

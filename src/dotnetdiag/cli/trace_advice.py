@@ -9,12 +9,13 @@ import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument, named
 from dotnetdiag.cli.lean import be_lean
-from dotnetdiag.cli.questions import answer, report_options
+from dotnetdiag.cli.questions import answer, lines_options, report_options
 from dotnetdiag.cli.shown_advice import show
 
 
 @click.command("advice", cls=EachFile)
 @files_argument()
+@lines_options
 @report_options
 def advice(file: Path, form: str) -> None:
     """Show what stands out in a trace FILE, most important first, and the command for more of it.

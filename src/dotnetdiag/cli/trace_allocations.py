@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import be_lean
-from dotnetdiag.cli.questions import answer, report_options
+from dotnetdiag.cli.questions import answer, lines_options, report_options
 from dotnetdiag.cli.shown_allocations import ROWS, show
 
 
@@ -17,6 +17,7 @@ from dotnetdiag.cli.shown_allocations import ROWS, show
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=ROWS, show_default=True, help="How many rows of each table."
 )
+@lines_options
 @report_options
 def allocations(file: Path, number: int, form: str) -> None:
     """Show what the program of a trace FILE allocated: the types, the methods and threads that asked, and large objects apart.

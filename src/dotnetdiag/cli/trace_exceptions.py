@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import be_lean
-from dotnetdiag.cli.questions import answer, report_options
+from dotnetdiag.cli.questions import answer, lines_options, report_options
 from dotnetdiag.cli.shown_exceptions import ROWS, show
 
 
@@ -17,6 +17,7 @@ from dotnetdiag.cli.shown_exceptions import ROWS, show
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=ROWS, show_default=True, help="How many rows of each table."
 )
+@lines_options
 @report_options
 def exceptions(file: Path, number: int, form: str) -> None:
     """Show the exceptions that were thrown in a trace FILE, caught or not: by type, the most frequent messages, who threw and who caught.

@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import be_lean
-from dotnetdiag.cli.questions import answer, report_options
+from dotnetdiag.cli.questions import answer, lines_options, report_options
 from dotnetdiag.cli.shown_gc import ROWS, show
 
 
@@ -22,6 +22,7 @@ from dotnetdiag.cli.shown_gc import ROWS, show
     show_default=True,
     help="How many of the longest pauses.",
 )
+@lines_options
 @report_options
 def gc(file: Path, number: int, form: str) -> None:
     """Show the collections of a trace FILE: what they come to, and those with the longest pauses.

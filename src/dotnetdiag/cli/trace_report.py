@@ -19,7 +19,7 @@ from dotnetdiag.cli.lazy import Kinds, LazyGroup, is_option, leading
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
-from dotnetdiag.cli.questions import check_files, deliver, report_options
+from dotnetdiag.cli.questions import check_files, deliver, report_options, symbols_option
 from dotnetdiag.cli.render import counted, echo, is_terminal, table
 from dotnetdiag.cli.times import seconds_between, time_options
 from dotnetdiag.errors import DiagnosticsError
@@ -55,13 +55,7 @@ def view_options(function: F) -> F:
                 show_default=True,
                 help="What to take together; line: of source, by portable PDBs beside the modules or in them.",
             ),
-            click.option(
-                "--symbols",
-                multiple=True,
-                type=click.Path(),
-                metavar="DIR",
-                help="Look for PDBs in this folder and below it, first; for --by line. May be given several times.",
-            ),
+            symbols_option(),
             click.option(
                 "--weight",
                 type=click.Choice(["time", "samples"]),

@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import be_lean
-from dotnetdiag.cli.questions import answer, report_options
+from dotnetdiag.cli.questions import answer, lines_options, report_options
 from dotnetdiag.cli.shown_startup import ROWS, show
 
 
@@ -18,6 +18,7 @@ from dotnetdiag.cli.shown_startup import ROWS, show
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=ROWS, show_default=True, help="How many of the longest."
 )
+@lines_options
 @report_options
 def startup(file: Path, first: str | None, number: int, form: str) -> None:
     """Show what the start of the program of a trace FILE went into, by phase, and what took longest.

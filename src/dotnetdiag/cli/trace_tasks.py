@@ -8,13 +8,14 @@ import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import be_lean
-from dotnetdiag.cli.questions import answer, report_options
+from dotnetdiag.cli.questions import answer, lines_options, report_options
 from dotnetdiag.cli.shown_tasks import ROWS, show
 
 
 @click.command("tasks", cls=EachFile)
 @files_argument()
 @click.option("-n", "--number", type=click.IntRange(min=0), default=ROWS, show_default=True, help="How many rows.")
+@lines_options
 @report_options
 def tasks(file: Path, number: int, form: str) -> None:
     """Show what awaited what in a trace FILE: the methods that awaited, and the longest chains of awaits, whatever threads they ran on.

@@ -8,7 +8,7 @@ import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument
 from dotnetdiag.cli.lean import be_lean
-from dotnetdiag.cli.questions import answer, report_options
+from dotnetdiag.cli.questions import answer, lines_options, report_options
 from dotnetdiag.cli.shown_waits import ROWS, show
 
 _number = click.option(
@@ -19,6 +19,7 @@ _number = click.option(
 @click.command("contention", cls=EachFile)
 @files_argument()
 @_number
+@lines_options
 @report_options
 def contention(file: Path, number: int, form: str) -> None:
     """Show where threads of a trace FILE wanted a lock that another thread had: the methods, the locks, and who waited for whom.
@@ -45,6 +46,7 @@ def contention(file: Path, number: int, form: str) -> None:
 @click.command("waits", cls=EachFile)
 @files_argument()
 @_number
+@lines_options
 @report_options
 def waits(file: Path, number: int, form: str) -> None:
     """Show where threads of a trace FILE waited in the runtime: for handles, for other threads, on monitors, and for locks.

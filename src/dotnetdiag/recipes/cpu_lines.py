@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,22 +9,15 @@ from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.recipes.pdb_files import PdbFiles
-from dotnetdiag.trace.frame import LineKind
-from dotnetdiag.trace.line_symbols import LineSymbols
+from dotnetdiag.trace.line_symbols import LineSymbols, inexact_notes
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.trace import Trace
-
-_INEXACT = {
-    LineKind.NEAR: "are of code beside: of their own code no line is known (parts of optimised code)",
-    LineKind.FIRST: "are the first of their methods: the recording has no map of that code (compiled ahead, for one)",
-}
 
 
 def cpu_lines(trace: Trace, *, weight: str, marks: str, symbols: Sequence[str] = ()) -> StackProfile:
     """As :func:`analysis.cpu.cpu`, with a frame for each line. Raises InputError for a folder of ``symbols`` that is none."""
     files = PdbFiles(symbols)
     made = cpu(trace, weight=weight, marks=marks, symbols=LineSymbols.build(trace.raw, files))
-    count = Counter(made.frames[number].line_kind for number in made.used_frames().tolist())
-    notes = [f"{count[kind]:,} lines with ~ {text}" for kind, text in _INEXACT.items() if count[kind]]
-    return replace(made, notes=(*made.notes, *files.notes, *notes))
+    inexact = inexact_notes(made.frames[number].line_kind for number in made.used_frames().tolist())
+    return replace(made, notes=(*made.notes, *files.notes, *inexact))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from uuid import UUID
 
@@ -41,8 +42,35 @@ class MethodLines:
     name: Callable[[int], str]
 
 
+_INEXACT = {
+    LineKind.NEAR: (
+        "is of code beside: of its own code no line is known (parts of optimised code)",
+        "are of code beside: of their own code no line is known (parts of optimised code)",
+    ),
+    LineKind.FIRST: (
+        "is the first of its method: the recording has no map of that code (compiled ahead, for one)",
+        "are the first of their methods: the recording has no map of that code (compiled ahead, for one)",
+    ),
+}
+"""Of one line, and of several."""
+
+
+def inexact_notes(kinds: Iterable[LineKind | None]) -> list[str]:
+    """What is to be said of frames whose lines are not exact, by what these are worth."""
+    count = Counter(kinds)
+    return [
+        f"1 line with ~ {one}" if count[kind] == 1 else f"{count[kind]:,} lines with ~ {several}"
+        for kind, (one, several) in _INEXACT.items()
+        if count[kind]
+    ]
+
+
 class LineSource(Protocol):
     """Who knows the lines of methods: reads PDBs, for one."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was refused or damaged, a line each, and which modules have no lines."""
 
     def lines(self, module_path: str, pdb_id: UUID | None, token: int) -> MethodLines | None:
         """Of a method by its token; None where they are not known. ``pdb_id`` is the one that the module's PDB has, None: not known."""
@@ -58,6 +86,11 @@ class LineSymbols(Symbols):
     _pdb_ids: dict[int, UUID]
     _methods: dict[tuple[str, UUID | None, int], MethodLines | None]
     _placed: dict[tuple[int, str, int, LineKind], int]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Of the frames that were asked for by now: which modules have no lines, and why, and which lines are not exact."""
+        return (*self._source.notes, *inexact_notes(kind for *_, kind in self._placed))
 
     @classmethod
     def build(cls, raw: RawTrace, source: LineSource) -> LineSymbols:
