@@ -63,6 +63,15 @@ def test_a_page_of_all_has_lines(file: Path) -> None:
     assert "A.cs:12" in page.read_text("utf-8")
 
 
+def test_queries_have_lines(file: Path) -> None:
+    words = ("trace", "sql", str(file), 'select leaf, frames from "Exception/Start"', "--json")
+    made = run(*words, "--by", "line", "--symbols", str(file.parent))
+    assert json.loads(made.stdout) == [{"leaf": THROWN, "frames": [THROWN, CALLED]}]
+    assert made.stderr == ""
+    assert "note: no lines, for there is no PDB at hand: of app" in run(*words, "--by", "line").stderr.splitlines()
+    assert "--symbols needs --by line" in run(*words, "--symbols", str(file.parent)).stderr
+
+
 def test_two_recordings_have_the_lines_of_each(file: Path) -> None:
     other = file.with_name("other.nettrace")
     shutil.copy(file, other)

@@ -18,6 +18,7 @@ from dotnetdiag.cli.shown import KINDS, OTHERS
 from dotnetdiag.errors import UsageError, WrongCombination
 
 if TYPE_CHECKING:
+    from dotnetdiag.recipes.pdb_files import PdbFiles
     from dotnetdiag.table import Table
     from dotnetdiag.trace.trace import Trace
 
@@ -120,19 +121,29 @@ def lines_options(function: F) -> F:
     return by(symbols_option(_remembered(_SYMBOLS))(function))
 
 
-def opened(file: Path) -> Trace:
-    """The recording, by lines of source where the options ask for them."""
-    from dotnetdiag.recipes.trace_files import open_trace
-
+def wanted_lines() -> PdbFiles | None:
+    """The PDBs of the lines that the options ask for. Raises WrongCombination, and InputError for a folder that is none."""
     meta = click.get_current_context().meta
     by, symbols = meta.get(_BY), meta.get(_SYMBOLS) or ()
     if by != LINE:
         if symbols:
             raise WrongCombination("folders of symbols are for lines of source", lacking="lines")
-        return open_trace(file)
-    from dotnetdiag.recipes.lines import with_lines
+        return None
+    from dotnetdiag.recipes.pdb_files import PdbFiles
 
-    return with_lines(file, symbols)
+    return PdbFiles(symbols)
+
+
+def opened(file: Path) -> Trace:
+    """The recording, by lines of source where the options ask for them."""
+    from dotnetdiag.recipes.trace_files import open_trace
+
+    lines = wanted_lines()
+    if lines is None:
+        return open_trace(file)
+    from dotnetdiag.recipes.lines import name_by_lines
+
+    return name_by_lines(open_trace(file), lines)
 
 
 def say_about_lines(trace: Trace) -> None:

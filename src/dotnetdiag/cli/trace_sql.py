@@ -13,6 +13,7 @@ from dotnetdiag.cli.files import STDIN, FilePath, shown_path
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses
 from dotnetdiag.cli.output import CHOICES, TABLE, show
+from dotnetdiag.cli.questions import lines_options, wanted_lines
 from dotnetdiag.cli.render import echo, table
 from dotnetdiag.errors import UsageError
 from dotnetdiag.tui.widths import cut
@@ -43,6 +44,7 @@ _NAMED = 6
 )
 @click.option("--force", is_flag=True, help="Overwrite a file that is there.")
 @click.option("--external-access", is_flag=True, help="The query may read and write files, and load extensions.")
+@lines_options
 def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bool, external_access: bool) -> None:
     """Ask trace FILEs a QUERY of SQL, in DuckDB's words. Each event type is a table by its name, each report too.
 
@@ -53,6 +55,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
     dotnetdiag trace sql *.nettrace 'select file, max(pause_ms) from gc group by all' --json
     dotnetdiag trace sql app.nettrace "from spans('GC/Start', 'GC/Stop') order by duration_ms desc limit 5"
     dotnetdiag trace sql 's3://bucket/*.nettrace' 'from exceptions' -o exceptions.parquet
+    dotnetdiag trace sql app.nettrace 'select frames, count(*) from "Exception/Start" group by all' --by line
 
     Tables: events by name, in quotes, with Provider/ before it where several have it; events (all, without payloads); reports.
     leaf is the method that an event happened in, frames the call stack, file the recording. FILEs may be patterns and URLs.
@@ -65,7 +68,8 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
     from dotnetdiag.table.json_rows import in_json_forms
 
     *sources, query = (str(STDIN) if one == "-" else one for one in files)
-    made = database(sources, external_access=external_access, output=output, force=force)
+    lines = wanted_lines()
+    made = database(sources, external_access=external_access, output=output, force=force, lines=lines)
     try:
         answer = made.sql(query)
     finally:
@@ -74,7 +78,7 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
         _write(answer, output, form, force=force)
     else:
         show(form or TABLE, lambda: answer, people=lambda: _show(answer), document=lambda: in_json_forms(answer))
-    for note in answer.notes:
+    for note in (*answer.notes, *(lines.notes if lines is not None else ())):
         echo(f"note: {note}", err=True)
     say_losses(", ".join(sources), answer.losses.lost, answer.losses.damage)
 

@@ -320,6 +320,8 @@ _WORDS: dict[str, Kind] = {
     "vi": Kind.VARINT,
     "vu": Kind.VARUINT,
 }
+_PLAIN = {word: _ONCE.get(kind) or Layout(kind=kind) for word, kind in _WORDS.items()}
+"""One layout for all fields of a type that needs no more to be said: a recording's events have two hundred such."""
 
 
 def parse_fields(text: str) -> tuple[SchemaField, ...]:
@@ -376,8 +378,8 @@ def _layout(text: str, position: int) -> tuple[Layout, int]:
             return Layout(kind=Kind.TEXT8, count_at=Count.U16), position
         elif word.startswith("pad") and word[3:].isdigit():
             return Layout(kind=Kind.PAD, count=int(word[3:])), position
-        elif word in _WORDS:
-            element = Layout(kind=_WORDS[word])
+        elif word in _PLAIN:
+            element = _PLAIN[word]
         else:
             raise FormatError(f"no type {word!r}", offset=start, where="field list")
     if text[position : position + 1] == "*":

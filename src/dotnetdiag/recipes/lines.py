@@ -28,5 +28,10 @@ def with_lines(source: PathText | Trace, symbols: PathText | Sequence[PathText] 
     folders = [symbols] if isinstance(symbols, str | os.PathLike) else list(symbols)
     files = PdbFiles([os.fspath(one) for one in folders])
     with opened(source) as trace:
-        trace.raw.symbols = LineSymbols.build(trace.raw, files)
-        return trace
+        return name_by_lines(trace, files)
+
+
+def name_by_lines(trace: Trace, files: PdbFiles) -> Trace:
+    """The same, whose frames are named by these PDBs from here on."""
+    trace.raw.symbols = LineSymbols.build(trace.raw, files)
+    return trace

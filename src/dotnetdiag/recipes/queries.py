@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
@@ -15,6 +16,7 @@ from dotnetdiag.trace.trace import Trace
 
 if TYPE_CHECKING:
     from dotnetdiag.query.duckdb_engine import Database
+    from dotnetdiag.recipes.pdb_files import PdbFiles
 
 PathText: TypeAlias = Union[str, "os.PathLike[str]"]
 Sources: TypeAlias = PathText | Trace | Iterable[PathText | Trace]
@@ -25,28 +27,41 @@ def open_alone(path: str) -> Trace:
     return open_trace(path, threads=1)
 
 
-def recordings_of(sources: Sources, options: Mapping[str, Any] | None = None) -> Sequence[Recording]:
+def _open_with_lines(files: PdbFiles, path: str) -> Trace:
+    from dotnetdiag.recipes.lines import name_by_lines
+
+    return name_by_lines(open_alone(path), files)
+
+
+def recordings_of(
+    sources: Sources, options: Mapping[str, Any] | None = None, opener: Callable[[str], Trace] = open_alone
+) -> Sequence[Recording]:
     """The recordings of a trace, a path, a URL, a pattern, or several of these, each once. Raises UsageError, InputError."""
     given = [sources] if isinstance(sources, str | os.PathLike | Trace) else list(sources)
     found: dict[object, Recording] = {}
     for one in given:
         if isinstance(one, Trace):
-            found[id(one)] = OpenTrace(one, open_alone)
+            found[id(one)] = OpenTrace(one, opener)
             continue
-        for file in find_recordings(one, open_alone, options):
+        for file in find_recordings(one, opener, options):
             found.setdefault(file.name if file.path is None else os.path.realpath(file.path), file)
-    return list(found.values()) or find_recordings([], open_alone)
+    return list(found.values()) or find_recordings([], opener)
 
 
 def database(
-    sources: Sources, *, external_access: bool = False, output: Path | None = None, force: bool = False
+    sources: Sources,
+    *,
+    external_access: bool = False,
+    output: Path | None = None,
+    force: bool = False,
+    lines: PdbFiles | None = None,
 ) -> Database:
-    """What answers queries to some recordings, to be closed. ``output`` is where the answer is to be written. Raises as ``dd.sql``, and as
-    ``check_outputs`` where that may not be.
+    """What answers queries to some recordings, to be closed. ``output`` is where the answer is to be written; ``lines``: frames are told apart by
+    lines of source. Raises as ``dd.sql``, and as ``check_outputs`` where that may not be.
     """
     from dotnetdiag.query.duckdb_engine import Database
 
-    recordings = recordings_of(sources)
+    recordings = recordings_of(sources, opener=open_alone if lines is None else partial(_open_with_lines, lines))
     if output is not None:
         here = [one.path for one in recordings if isinstance(one, RecordingFile)]
         check_outputs([output], force=force, sources=[Path(one) for one in here if one is not None])
