@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from dotnetdiag.errors import InputError
 KINDS = (
     "gc", "allocations", "exceptions", "contention", "waits", "threadpool", "tasks", "loader", "startup", "advice",
 )  # fmt: skip
-THROWN, CALLED = "app!P.Leaf() A.cs:12", "app!P.Main() A.cs:4"
+THROWN, SAMPLED, CALLED = "app!P.Leaf() A.cs:10", "app!P.Leaf() A.cs:12", "app!P.Main() A.cs:4"
+"""Both are of 0x10 of its code: a sample is of what comes there, an event of the call that ends there."""
 
 
 @pytest.fixture
@@ -58,9 +60,13 @@ def test_each_kind_that_names_methods_has_lines(kind: str, file: Path) -> None:
 
 def test_a_page_of_all_has_lines(file: Path) -> None:
     page = file.parent / "app.html"
-    made = run("trace", "report", str(file), "--html", str(page), "--by", "line", "--symbols", str(file.parent))
-    assert made.returncode == 0
-    assert "A.cs:12" in page.read_text("utf-8")
+    words = ("trace", "report", str(file), "all", "--html", str(page))
+    assert run(*words).returncode == 0
+    plain = page.read_text("utf-8")
+    assert run(*words, "--force", "--by", "line", "--symbols", str(file.parent)).returncode == 0
+    lined = page.read_text("utf-8")
+    assert [(one in plain, one in lined) for one in ("A.cs:10", "A.cs:12")] == [(False, True)] * 2
+    assert len(lined) >= len(plain)
 
 
 def test_queries_have_lines(file: Path) -> None:
@@ -83,8 +89,11 @@ def test_two_recordings_have_the_lines_of_each(file: Path) -> None:
 def test_a_trace_with_lines_has_them_in_every_question(file: Path) -> None:
     trace = dd.with_lines(file, file.parent)
     assert dd.exceptions(trace).thrown[0]["method"] == THROWN
-    assert {dd.cpu(trace).frames[number].name() for number in dd.cpu(trace).used_frames()} == {THROWN, CALLED}
+    assert {dd.cpu(trace).frames[number].name() for number in dd.cpu(trace).used_frames()} == {SAMPLED, CALLED}
     (row,) = dd.sql(trace, 'select frames from "Exception/Start"').to_pylist()
+    assert row["frames"] == [THROWN, CALLED]
+    elsewhere = pickle.loads(pickle.dumps(dd.dataset(trace)))
+    (row,) = elsewhere.sql('select frames from "Exception/Start"').to_pylist()
     assert row["frames"] == [THROWN, CALLED]
     assert trace.raw.symbols.notes == ()  # type: ignore[attr-defined]
     alone = dd.with_lines(dd.open(file), [])
@@ -100,6 +109,8 @@ def test_a_trace_with_lines_has_them_in_every_question(file: Path) -> None:
         ("app!P.Leaf(int32) A.cs:12", "P.Leaf A.cs:12"),
         ("app!P.Leaf(class System.Func`1<int32>) A.cs:~12", "P.Leaf A.cs:~12"),
         ("app!P.Leaf(int32[0])", "P.Leaf"),
+        ("app!P.Leaf(int32) A (2).cs:~12", "P.Leaf A (2).cs:~12"),
+        ("app!P.Leaf(method void *(int32)) A.cs:12", "P.Leaf A.cs:12"),
         ("app!P.Leaf", "P.Leaf"),
         ("libc.so!0x12", "0x12"),
         ("Leaf", "Leaf"),

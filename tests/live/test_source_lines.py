@@ -106,7 +106,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def recorded(program: Path, runtime: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def recorded(
+    program: Path, runtime: str, path: Path, monkeypatch: pytest.MonkeyPatch, providers: str | None = None
+) -> None:
     words, environment = command(runtime, "")
     (at,) = [place for place, word in enumerate(words) if word.endswith("workload.dll")]
     for name, value in environment.items():
@@ -128,7 +130,7 @@ def recorded(program: Path, runtime: str, path: Path, monkeypatch: pytest.Monkey
                 process.stdin.flush()  # type: ignore[union-attr]
 
         try:
-            dd.collect(process.pid, path, duration=3, progress=progress)
+            dd.collect(process.pid, path, duration=3, progress=progress, providers=providers)
         finally:
             process.kill()
 
@@ -232,3 +234,80 @@ def test_who_threw_waited_allocated_and_had_it_collect_is_told_by_line(runtime: 
         if row["induced_by"]
     )
     assert induced == {place_of(rf"GC\.Collect\({one},"): count for one, count in ((0, 5), (1, 3), (2, 2))}
+
+
+CALLS = """\
+using System;
+using System.Runtime.CompilerServices;
+using System.Threading;
+static class Program
+{
+    static readonly object gate = new object();
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Check(int what)
+    {
+        if (what == 0)
+            throw new InvalidOperationException(); // zero
+        if (what == 1)
+            throw new ArgumentException(); // one
+        Console.Error.Write("");
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Enter()
+    {
+        Monitor.Enter(gate); // enter
+        Console.Error.Write("");
+        Monitor.Exit(gate);
+    }
+
+    static void Main()
+    {
+        Console.WriteLine("ready");
+        Console.ReadLine();
+        for (int i = 0; i < 20; i++)
+        {
+            try { Check(0); } catch (InvalidOperationException) { }
+            try { Check(1); } catch (ArgumentException) { }
+            var held = new ManualResetEventSlim();
+            var owner = new Thread(() => { lock (gate) { held.Set(); Thread.Sleep(20); } });
+            owner.Start();
+            held.Wait();
+            Enter();
+            owner.Join();
+        }
+        Console.ReadLine();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+@pytest.mark.parametrize("optimised", ["+", "-"])
+def test_the_line_is_that_of_the_call_and_not_the_next(
+    optimised: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the stack of an event begins a call returns to: of a throw, or of a lock, that may be code of the next line (.NET 8, and 9)."""
+    places = {
+        match[1]: f"Program.cs:{number}"
+        for number, line in enumerate(CALLS.splitlines(), 1)
+        if (match := re.search("// (.+)", line))
+    }
+    program = compiled(CALLS, tmp_path, "calls", "-debug:portable", f"-optimize{optimised}")
+    path = tmp_path / "calls.nettrace"
+    recorded(program, runtime, path, monkeypatch, "Microsoft-Windows-DotNETRuntime:0x3C038:5")
+
+    def place(method: object) -> str:
+        return f"Program.cs:{str(method).rpartition(':')[2]}"
+
+    thrown = {place(row["method"]): row["count"] for row in dd.exceptions(dd.with_lines(path)).by_method.to_pylist()}
+    assert thrown == {places["zero"]: 20, places["one"]: 20}
+    waits = dd.contention(dd.with_lines(path)).by_method.to_pylist()
+    assert {place(row["method"]) for row in waits if "Program.Enter" in row["method"]} == {places["enter"]}
+    (leaf,) = {
+        row["frames"][0]
+        for row in dd.sql(dd.with_lines(path), 'select frames from "Contention/Start"').to_pylist()
+        if "Program.Enter" in row["frames"][0]
+    } or {f"Enter {places['enter']}"}
+    assert place(leaf) == places["enter"]

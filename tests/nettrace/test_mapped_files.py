@@ -7,6 +7,7 @@ import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests.nettrace.traces import SMALL
 
 from dotnetdiag.nettrace import Scan, scan
 from dotnetdiag.nettrace.buffers import MappedFile, descriptor_of
+from dotnetdiag.recipes.trace_files import open_trace
 
 
 @contextmanager
@@ -23,7 +25,8 @@ def mapped(data: bytes, folder: Path) -> Iterator[memoryview]:
     path = folder / "recording"
     path.write_bytes(data)
     with path.open("rb") as file:
-        made = MappedFile.of(file.fileno(), access=mmap.ACCESS_READ)
+        made = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
+    made.opening = partial(os.open, path, os.O_RDONLY)
     yield memoryview(made)
 
 
@@ -57,22 +60,30 @@ def test_parts_of_a_mapping_have_no_descriptor(tmp_path: Path) -> None:
         assert [descriptor_of(some) for some in (view[1:], view[:-1], memoryview(bytes(view)))] == [-1] * 3
 
 
-def test_the_descriptor_is_closed_with_the_mapping(tmp_path: Path) -> None:
-    with mapped(b"12345678", tmp_path) as view:
+def test_the_descriptor_is_closed_when_the_file_was_looked_through_or_goes(tmp_path: Path) -> None:
+    data = next(iter(SMALL.values()))
+    with mapped(data, tmp_path) as view:
+        before = len(os.listdir("/proc/self/fd"))
+        scanned = scan(view)
+        assert len(os.listdir("/proc/self/fd")) == before
+        assert descriptor_of(view) == -1
+    del view, scanned
+    with mapped(data, tmp_path) as view:
         descriptor = descriptor_of(view)
-        assert os.fstat(descriptor).st_size == 8
+        assert os.fstat(descriptor).st_size == len(data)
     del view
     gc.collect()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(descriptor)
 
 
-def test_a_descriptor_that_cannot_be_read_is_done_without(tmp_path: Path) -> None:
+@pytest.mark.parametrize("becomes", ["gone", "other", "empty"])
+def test_a_file_that_is_another_by_then_is_done_without(becomes: str, tmp_path: Path) -> None:
     data = next(iter(SMALL.values()))
-    with mapped(data, tmp_path) as view:
-        whole = view.obj
-        assert isinstance(whole, MappedFile)
-        (tmp_path / "empty").touch()
-        with (tmp_path / "empty").open("rb") as other:
-            os.dup2(other.fileno(), whole.descriptor)
-        assert found(scan(view)) == found(scan(data))
+    path = tmp_path / "recording"
+    path.write_bytes(data)
+    trace = open_trace(path)
+    path.unlink()
+    if becomes != "gone":
+        path.write_bytes(b"" if becomes == "empty" else data[:50] + bytes(len(data) - 50))
+    assert trace.raw.source.scan.blocks == scan(data).blocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from dotnetdiag.heap.fold import HeapFold
 from dotnetdiag.recipes import heap_collect, memory
 from dotnetdiag.recipes.heap_collect import MOST_READY_BYTES, ROW_BYTES, _likely_objects, _Loading
+from dotnetdiag.recipes.heap_sharing import MANY_OBJECTS, shared_by_two
 
 
 def test_each_walk_has_a_fold_of_its_own() -> None:
@@ -56,3 +58,17 @@ def test_who_does_not_wait_is_not_held_up() -> None:
     loading = _Loading(heap_collect.MOST_READY_BYTES // ROW_BYTES)
     fold, _ = loading.result()  # at once: what is not at hand yet is had when it is written to
     assert fold.objects == 0
+
+
+def test_work_on_a_heap_is_done_by_oneself_where_there_is_no_other_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def doubled() -> list[tuple[int, int]]:
+        with shared_by_two(MANY_OBJECTS) as shared:
+            return list(shared(range(5), lambda one: 2 * one))
+
+    expected = [(one, 2 * one) for one in range(5)]
+    assert doubled() == expected
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert doubled() == expected

@@ -43,7 +43,7 @@ def test_pages_are_given_back(threads: int, form: str, tmp_path: Path, monkeypat
     path = tmp_path / "recording"
     path.write_bytes(data)
     with path.open("rb") as file:
-        view = memoryview(MappedFile.of(file.fileno(), access=mmap.ACCESS_READ))
+        view = memoryview(MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ))
     release = _releaser(view, _Pool(threads) if threads else None)
     assert release is not None
     assert bytes(view) == data
@@ -56,3 +56,22 @@ def test_pages_are_given_back(threads: int, form: str, tmp_path: Path, monkeypat
         time.sleep(0.01)
     assert mapped_kb(path) == mmap.PAGESIZE >> 10
     assert bytes(view) == data
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_gives_pages_back_too(tmp_path: Path) -> None:
+    """The threads of the pool are its parent's."""
+    path = tmp_path / "recording"
+    path.write_bytes(os.urandom(SIZE))
+    with path.open("rb") as file:
+        view = memoryview(MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ))
+    pool = _Pool(1)
+    release = _releaser(view, pool)
+    assert release is not None
+    pool.submit(int, 0).result()
+    child = os.fork()
+    if not child:
+        bytes(view)
+        release(0, SIZE)
+        os._exit(min(mapped_kb(path), 255))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -21,6 +21,8 @@ WAIT_S = 10.0
 class Session:
     """Says what it is given: bytes, silence (None), an error; then its end."""
 
+    problem: Exception | None = None
+
     def __init__(self, said: Sequence[bytes | Exception | None]) -> None:
         self._said: Iterator[bytes | Exception | None] = iter(said)
         self._rest = b""
@@ -118,3 +120,12 @@ def test_nobody_reads_any_more_and_the_thread_ends(monkeypatch: pytest.MonkeyPat
     for thread in own:
         thread.join(WAIT_S)
         assert not thread.is_alive()
+
+
+def test_a_session_that_did_not_end_in_time_is_broken_and_not_over() -> None:
+    session = Session([None, None])
+    session.problem = TimedOut("the session did not end", timeout_s=0.0)
+    reading = ReadingAhead(cast(TraceSession, cast(Any, session)))
+    with pytest.raises(TimedOut, match="did not end"):
+        while reading.read(WAIT_S) is None:
+            pass

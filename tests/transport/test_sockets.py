@@ -762,6 +762,26 @@ def test_filling_ends_when_nothing_comes(pair: tuple[SocketStream, socket.socket
     assert stream.receive(100, soon()) == b"more"
 
 
+def test_a_trickle_is_given_out(pair: tuple[SocketStream, socket.socket]) -> None:
+    """All waits together are as long as is told, however often something comes."""
+    stream, peer = pair
+    until = time.monotonic() + SOON
+
+    def trickle() -> None:
+        with suppress(OSError):
+            while time.monotonic() < until:
+                peer.sendall(b"x")
+                time.sleep(0.001)
+
+    sender = threading.Thread(target=trickle)
+    sender.start()
+    began = time.monotonic()
+    assert sockets.fill_into(stream, memoryview(bytearray(1 << 20)), soon(), 0.1) > 0
+    assert time.monotonic() - began < SOON / 2
+    stream.close()
+    sender.join(2 * SOON)
+
+
 def test_the_end_of_the_stream_ends_filling_and_the_next_call_tells(pair: tuple[SocketStream, socket.socket]) -> None:
     stream, peer = pair
     buffer = memoryview(bytearray(100))

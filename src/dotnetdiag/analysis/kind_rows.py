@@ -232,7 +232,7 @@ class KindStacks:
         self._rows, self._count, self._info = rows, len(rows), columns.context.meaning.info
         thread, stack, type_ = of.kinds.told()
         numbers, recorded = of.threads.recorded()
-        self._moments = moments_of(columns.stacks.table, columns.context.symbols)
+        self._moments = moments_of(columns.stacks.table, columns.context.symbols, sampled=False)
         self._keys = self._keys_of(rows, len(type_))
         kind, epoch = np.divmod(self._keys, len(self._moments) + 1)
         time = (
@@ -251,7 +251,9 @@ class KindStacks:
             lambda at: columns.thread(numbers[at]),
         )
         row, none = samples.values.astype(np.int64), np.zeros(len(kind), np.int64)
-        profile = profile_of(columns, samples, name="", unit="", length_ns=none, weight=np.ones(len(kind)))
+        profile = profile_of(
+            columns, samples, name="", unit="", length_ns=none, weight=np.ones(len(kind)), sampled=False
+        )
         shown = np.empty(len(kind), np.int64)
         shown[row] = own_frames(profile, of_program=of_program)
         self.has_stacks = bool((shown >= 0).any())

@@ -13,5 +13,14 @@ def is_named(method: str | None) -> bool:
 def short(name: str) -> str:
     """A method without its module and parameters; its line of source, where it has one, stays."""
     method, _, rest = name.partition("!")[2].partition("(")
-    place = rest.rpartition(")")[2]
-    return f"{method}{place if place[-1:].isdecimal() else ''}" or name
+    return f"{method}{_behind_parameters(rest)}" or name
+
+
+def _behind_parameters(text: str) -> str:
+    """What follows the bracket that closes them, if it is a line."""
+    depth = 1
+    for place, one in enumerate(text):
+        depth += (one == "(") - (one == ")")
+        if not depth:
+            return text[place + 1 :] if text[-1:].isdecimal() else ""
+    return ""

@@ -236,9 +236,11 @@ def profile_of(
     weight: Array,
     notes: tuple[str, ...] = (),
     symbols: Symbols | None = None,
+    sampled: bool = True,
 ) -> StackProfile:
     """The profile of samples of ``columns`` whose lengths and weights are known. Threads without samples are left out; a method is
-    one frame, whatever its tier. ``symbols`` name the frames, None: those of the recording.
+    one frame, whatever its tier. ``symbols`` name the frames, None: those of the recording. ``sampled``: threads were stopped where their
+    stacks begin; those of other events begin where a call returns to.
     """
     context = columns.context
     if len(samples) and not samples.stack.any():
@@ -251,7 +253,7 @@ def profile_of(
     processes = None
     if len(symbols.processes) > 1:
         processes = np.array([thread.process_id or 0 for thread in samples.threads], np.int64)[samples.thread]
-    tree = build_stack_tree(columns.stacks.table, symbols, samples.stack, samples.time, processes)
+    tree = build_stack_tree(columns.stacks.table, symbols, samples.stack, samples.time, processes, sampled=sampled)
     node = tree.leaves(samples.stack, samples.time, processes).astype(np.int32, copy=False)
     start_ns = context.meaning.info.elapsed_ns(samples.time)
     seen = np.array([len(thread.rows) > 0 for thread in samples.threads], np.bool_)

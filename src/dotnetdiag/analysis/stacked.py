@@ -101,6 +101,7 @@ class StackedEvents:
             unit=unit,
             length_ns=np.zeros(len(row), np.int64) if lengths is None else lengths[row],
             weight=weight[row].astype(np.float64),
+            sampled=False,
         )
         profile = replace(profile, state=np.full(len(profile), state, np.uint8))
         frame = np.full(self._count, NO_FRAME, np.int64)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dotnetdiag.errors import UsageError
@@ -33,17 +35,30 @@ def flat_view(buffer: Any) -> memoryview:
 
 
 class MappedFile(mmap.mmap):
-    """A file in memory, which stays open: of what is looked at in few places these can be read, which takes less than pages that are mapped."""
+    """A file in memory. Of what is looked at in few places these can be read from it, which takes less than pages that are mapped: ``opening`` gives
+    a descriptor for that, and raises OSError where the file is not there any more.
+    """
 
-    descriptor = -1
+    opening: Callable[[], int] | None = None
+    _descriptor = -1
+    _closing: weakref.finalize[Any, Any] | None = None
 
-    @classmethod
-    def of(cls, file: int, **options: Any) -> MappedFile:
-        """All of an open file. Its descriptor stays the caller's."""
-        made = cls(file, 0, **options)
-        made.descriptor = os.dup(file)
-        weakref.finalize(made, os.close, made.descriptor).atexit = False
-        return made
+    @property
+    def descriptor(self) -> int:
+        """Of the file, open until it is :meth:`looked_through`: a program may have a thousand recordings open. -1 where there is none."""
+        if self.opening is not None:
+            opening, self.opening = self.opening, None
+            with suppress(OSError):
+                self._descriptor = opening()
+                self._closing = weakref.finalize(self, os.close, self._descriptor)
+                self._closing.atexit = False
+        return self._descriptor
+
+    def looked_through(self) -> None:
+        """The places are known."""
+        self.opening, self._descriptor = None, -1
+        if self._closing is not None:
+            self._closing()
 
 
 def descriptor_of(view: memoryview) -> int:

@@ -18,7 +18,7 @@ from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.batch import EventBatch, Passed
 from dotnetdiag.nettrace.block import Block, BlockRun
 from dotnetdiag.nettrace.buffers import Buffer as Buffer
-from dotnetdiag.nettrace.buffers import flat_view
+from dotnetdiag.nettrace.buffers import MappedFile, flat_view
 from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.decode import Lender, decode
@@ -105,6 +105,8 @@ class Scan(Findings):
             self._parts.append(part)
             passed.by(part)
         framer.ended_at(len(self._view))
+        if isinstance(self._view.obj, MappedFile):
+            self._view.obj.looked_through()
 
     @property
     def blocks(self) -> list[Block]:

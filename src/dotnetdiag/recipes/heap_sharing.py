@@ -24,4 +24,9 @@ def shared_by_two(objects: int) -> Iterator[Shared]:
     from dotnetdiag.nettrace.parallel import in_order
 
     with ThreadPoolExecutor(1) as pool:
-        yield partial(in_order, executor=pool)
+        shared: Shared = partial(in_order, executor=pool)
+        try:
+            pool.submit(int)  # makes the thread
+        except RuntimeError:  # the system gives this program no more of them
+            shared = by_oneself
+        yield shared

@@ -33,5 +33,12 @@ def with_lines(source: PathText | Trace, symbols: PathText | Sequence[PathText] 
 
 def name_by_lines(trace: Trace, files: PdbFiles) -> Trace:
     """The same, whose frames are named by these PDBs from here on."""
-    trace.raw.symbols = LineSymbols.build(trace.raw, files)
+    trace.raw.symbols = LineSymbols.build(trace.raw, files, by_name=True)
     return trace
+
+
+def symbols_of(trace: Trace) -> tuple[str, ...] | None:
+    """The folders whose PDBs name the frames of a trace; None of one without lines."""
+    symbols = vars(trace.raw).get("symbols")
+    files = symbols.source if isinstance(symbols, LineSymbols) else None
+    return files.folders if isinstance(files, PdbFiles) else None

@@ -38,6 +38,7 @@ class PdbFiles:
 
     def __init__(self, folders: Sequence[Path | str] = ()) -> None:
         """``folders`` are searched with all that is below them, by file name. Raises InputError for one that is none."""
+        self.folders = tuple(str(Path(folder).absolute()) for folder in folders)
         self._found: dict[str, list[Path]] = {}
         self._opened: dict[tuple[str, UUID | None], PortablePdb | None] = {}
         self._refused: list[str] = []

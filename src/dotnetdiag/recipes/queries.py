@@ -27,6 +27,20 @@ def open_alone(path: str) -> Trace:
     return open_trace(path, threads=1)
 
 
+def _opener_like(trace: Trace, opener: Callable[[str], Trace]) -> Callable[[str], Trace]:
+    """Opens the file of a trace anew, in another process: with lines of source where it has them."""
+    from dotnetdiag.recipes.lines import symbols_of
+
+    symbols = symbols_of(trace)
+    return opener if symbols is None else partial(_open_by_lines, symbols)
+
+
+def _open_by_lines(symbols: tuple[str, ...], path: str) -> Trace:
+    from dotnetdiag.recipes.lines import with_lines
+
+    return with_lines(open_alone(path), symbols)
+
+
 def _open_with_lines(files: PdbFiles, path: str) -> Trace:
     from dotnetdiag.recipes.lines import name_by_lines
 
@@ -41,7 +55,7 @@ def recordings_of(
     found: dict[object, Recording] = {}
     for one in given:
         if isinstance(one, Trace):
-            found[id(one)] = OpenTrace(one, opener)
+            found[id(one)] = OpenTrace(one, _opener_like(one, opener))
             continue
         for file in find_recordings(one, opener, options):
             found.setdefault(file.name if file.path is None else os.path.realpath(file.path), file)

@@ -88,7 +88,8 @@ class ReadingAhead:
             try:
                 return fill_from(self._session, piece[ROOM_BYTES:], timeout_s=TICK_S, quiet_s=QUIET_S)
             except TimedOut:
-                continue
+                if self._session.problem is not None:  # it did not end in the time that it had
+                    raise
 
 
 def _give_way() -> None:

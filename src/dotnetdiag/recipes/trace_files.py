@@ -7,6 +7,7 @@ import os
 import stat
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.errors import FormatError, InputError
@@ -93,6 +94,15 @@ class _Pool:
         return self._executor.submit(fn, argument)
 
 
+def _opened_again(path: str, status: os.stat_result) -> int:
+    """A descriptor of the same file. Raises OSError where another has its name."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+    if os.path.samestat(os.fstat(descriptor), status):
+        return descriptor
+    os.close(descriptor)
+    raise FileNotFoundError(path)
+
+
 def _mapped(path: str) -> memoryview:
     from dotnetdiag.nettrace.buffers import MappedFile
 
@@ -105,7 +115,8 @@ def _mapped(path: str) -> memoryview:
             return memoryview(data)
         if not status.st_size:
             return memoryview(b"")
-        mapped = MappedFile.of(file.fileno(), access=mmap.ACCESS_READ)
+        mapped = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
+        mapped.opening = partial(_opened_again, os.path.abspath(path), status)
     if own_process.IS_OURS:
         from dotnetdiag.nettrace import kernels
 
@@ -127,11 +138,13 @@ def _releaser(buffer: memoryview, pool: _Pool | None) -> Callable[[int, int], No
         if not kernels.let_go(buffer, *span):
             mapped.madvise(mmap.MADV_DONTNEED, span[0], span[1] - span[0])
 
+    owner = os.getpid()  # a forked child has no thread of the pool's
+
     def release(start: int, end: int) -> None:
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         if end <= first:
             return
-        if pool is None or kernels.KERNELS is None:
+        if pool is None or kernels.KERNELS is None or os.getpid() != owner:
             let_go((first, end))
         else:
             pool.submit(let_go, (first, end))

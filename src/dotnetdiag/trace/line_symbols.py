@@ -13,7 +13,7 @@ from dotnetdiag import events
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.trace.address_space import AddressSpace
+from dotnetdiag.trace.address_space import ANY_PROCESS, AddressSpace, process_ids
 from dotnetdiag.trace.code_maps import NOT_KNOWN, CodeMaps, is_code_map
 from dotnetdiag.trace.frame import LineKind
 from dotnetdiag.trace.source import wanted_of
@@ -83,9 +83,15 @@ class LineSymbols(Symbols):
 
     _maps: CodeMaps
     _source: LineSource
-    _pdb_ids: dict[int, UUID]
+    _pdb_ids: dict[tuple[int, int], UUID]
     _methods: dict[tuple[str, UUID | None, int], MethodLines | None]
     _placed: dict[tuple[int, str, int, LineKind], int]
+    _by_name: bool
+
+    @property
+    def source(self) -> LineSource:
+        """Who knows the lines."""
+        return self._source
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -93,8 +99,10 @@ class LineSymbols(Symbols):
         return (*self._source.notes, *inexact_notes(kind for *_, kind in self._placed))
 
     @classmethod
-    def build(cls, raw: RawTrace, source: LineSource) -> LineSymbols:
-        """Those of a whole trace. Never raises for what is in it."""
+    def build(cls, raw: RawTrace, source: LineSource, *, by_name: bool = False) -> LineSymbols:
+        """Those of a whole trace. Never raises for what is in it. ``by_name``: what is written alike, ``~12``, is one frame, whatever kind its line
+        is.
+        """
         made = cls.of(raw.symbol_headers(), raw.buffer)
         made._source = source
         schemas = {number: raw.types.name_of(number) for number in raw.type_ids}
@@ -104,6 +112,7 @@ class LineSymbols(Symbols):
         made._pdb_ids = _pdb_ids(raw)
         made._methods = {}
         made._placed = {}
+        made._by_name = by_name
         return made
 
     def _resolve(self, space: AddressSpace, addresses: Array, times: Array | None, exact: Array | None) -> Array:
@@ -145,7 +154,8 @@ class LineSymbols(Symbols):
         code = self._code
         module, token = int(code.module[row]), int(code.token[row])
         path = self._module_paths.at(module, int(code.seen[row]))
-        key = (path, self._pdb_ids.get(module), token)
+        process = int(code.process[row])
+        key = (path, self._pdb_ids.get((process, module)) or self._pdb_ids.get((ANY_PROCESS, module)), token)
         if key not in self._methods:
             self._methods[key] = self._source.lines(*key) if path else None
         return self._methods[key]
@@ -165,15 +175,19 @@ class LineSymbols(Symbols):
             return frame
         key = (frame, file, line, kind)
         found = self._placed.get(key)
+        if found is None and self._by_name and kind is not LineKind.EXACT:
+            alike = LineKind.FIRST if kind is LineKind.NEAR else LineKind.NEAR
+            found = self._placed.get((frame, file, line, alike))
         if found is None:
             made = replace(self.frame(frame), file=file, line=line, line_kind=kind)
             found = self._placed[key] = self._append(made)
         return found
 
 
-def _pdb_ids(raw: RawTrace) -> dict[int, UUID]:
-    """The ids of the PDBs of modules, by module id."""
-    found: dict[int, UUID] = {}
+def _pdb_ids(raw: RawTrace) -> dict[tuple[int, int], UUID]:
+    """The ids of the PDBs of modules, by process and module id."""
+    found: dict[tuple[int, int], UUID] = {}
+    threads = raw.source.scan.threads if raw.format.startswith("nettrace 6") else {}
     for number in raw.type_ids:
         name = raw.types.name_of(number)
         if name.provider not in (RUNTIME, RUNDOWN) or name.event_id not in _MODULE_EVENTS:
@@ -192,7 +206,9 @@ def _pdb_ids(raw: RawTrace) -> dict[int, UUID]:
         )
         module, pdb_id = table["ModuleID"], table["ManagedPdbSignature"]
         if isinstance(module, Scalar) and isinstance(pdb_id, Scalar) and pdb_id.kind is Kind.GUID:
-            for one, said in zip(module.to_pylist(), pdb_id.to_pylist(), strict=True):
+            processes = process_ids(threads, headers.thread)
+            owners = [ANY_PROCESS] * len(headers) if processes is None else processes.tolist()
+            for owner, one, said in zip(owners, module.to_pylist(), pdb_id.to_pylist(), strict=True):
                 if one is not None and said is not None and said.int:
-                    found[one] = said
+                    found[owner, one] = said
     return found

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from dotnetdiag.events import ListOf, Text
 from dotnetdiag.events.columns import Coded
+from dotnetdiag.events.well_known import SAMPLE_PROFILER
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace.address_space import process_ids
 
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 Ids: TypeAlias = "npt.NDArray[np.int64]"
 
 _DENSE_LIMIT = 1 << 24
+_SAMPLERS = frozenset({SAMPLE_PROFILER, "Universal.Events"})
+"""Whose threads were stopped where their stacks begin. Others' stacks begin where a call returns to: the code has called the runtime."""
+
+
+def _are_sampled(trace: Recording, metadata_id: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    numbers = [number for number, one in trace.metadata.items() if one.provider in _SAMPLERS]
+    return np.isin(metadata_id, numbers)
 
 
 class StackNames:
@@ -125,7 +133,7 @@ class _Stacks:
         np.cumsum(counts, out=self._offsets[1:])
         self._addresses = np.concatenate(parts)
         self._exact = np.zeros(len(self._addresses), np.bool_)  # the others are return addresses
-        self._exact[self._offsets[:-1][counts > 0]] = True
+        self._exact[self._offsets[:-1][(counts > 0) & _are_sampled(trace, headers.metadata_id[rows])]] = True
         self._of = np.repeat(np.arange(len(rows)), counts)
         self._ticks = headers.time[rows][self._of]
         self._owner = None if owner is None else owner[rows][self._of]

@@ -195,12 +195,17 @@ def build_stack_tree(
     stack_ids: Array | None = None,
     times: Array | None = None,
     processes: Array | None = None,
+    *,
+    sampled: bool = True,
 ) -> StackTree:
     """The tree of a table of stacks. Of a stack that is several paths, those are made that the events (ids, times in
-    ticks and processes, one each) ask for.
+    ticks and processes, one each) ask for. ``sampled``: a thread was stopped where its stack begins; else that, too, is where a call returns
+    to, for the code there has called the runtime, which wrote the event.
     """
     offsets, addresses = stacks.arrays()
     codes, where, exact = kernels.intern_addresses(np.ascontiguousarray(addresses), offsets, KERNEL_START)
+    if not sampled:
+        exact = np.zeros_like(exact)
     paths = None if stack_ids is None else np.clip(np.asarray(stack_ids, np.int64), 0, len(offsets) - 2)
     owner: Array | None = None
     by_process: ProcessStacks | None = None
@@ -236,10 +241,14 @@ def build_stack_tree(
     return StackTree(parent, frame, leaf_of_stack, variants)
 
 
-def moments_of(stacks: StackTable, symbols: Symbols) -> Array:
-    """The moments (ticks, ascending) at which an address of these stacks becomes another method's: between two of them a stack is one path."""
+def moments_of(stacks: StackTable, symbols: Symbols, *, sampled: bool = True) -> Array:
+    """The moments (ticks, ascending) at which an address of these stacks becomes another method's: between two of them a stack is one path.
+    ``sampled``: as for :func:`build_stack_tree`.
+    """
     offsets, addresses = stacks.arrays()
     _, where, exact = kernels.intern_addresses(np.ascontiguousarray(addresses), offsets, KERNEL_START)
+    if not sampled:
+        exact = np.zeros_like(exact)
     if len(symbols.processes) < 2:
         return symbols.changes(where, exact=exact)[1]
     owners = (np.full(len(where), process, np.int64) for process in sorted(symbols.processes))

@@ -268,8 +268,8 @@ class SocketStream(SocketEnd, Stream):
 
 
 def fill_into(stream: Stream, view: memoryview, deadline: Deadline, quiet_s: float) -> int:
-    """As its ``receive_into``, and what comes behind that, until ``view`` is full, nothing came for ``quiet_s``, or the stream ends, which its next
-    ``receive`` tells.
+    """As its ``receive_into``, and what comes behind that, until ``view`` is full, nothing came for ``quiet_s`` (all waits together), or the stream
+    ends, which its next ``receive`` tells.
 
     In one call where there are compiled loops: a thread that has to have the interpreter's lock after each 200 KB of 270 MB waits for it half of the
     time, and the peer with it; it still waited a third of the time when it had to have it some times for each 3 MB. Raises UsageError for a
@@ -280,10 +280,10 @@ def fill_into(stream: Stream, view: memoryview, deadline: Deadline, quiet_s: flo
         size = stream.receive_many(view, deadline.left_s, quiet_s)
         if size:
             return size
-    size = stream.receive_into(view, deadline)
+    size, waits = stream.receive_into(view, deadline), Deadline(quiet_s)
     while 0 < size < len(view):
         try:
-            count = stream.receive_into(view[size:], Deadline(quiet_s))
+            count = stream.receive_into(view[size:], waits)
         except TransportError:  # nothing came, or what the next receive tells
             break
         if not count:
