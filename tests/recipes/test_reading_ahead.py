@@ -123,9 +123,9 @@ def test_nobody_reads_any_more_and_the_thread_ends(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_session_that_did_not_end_in_time_is_broken_and_not_over() -> None:
-    session = Session([None, None])
-    session.problem = TimedOut("the session did not end", timeout_s=0.0)
+    late = TimedOut("the session did not end", timeout_s=0.0)
+    session = Session([late])
+    session.problem = late
     reading = ReadingAhead(cast(TraceSession, cast(Any, session)))
     with pytest.raises(TimedOut, match="did not end"):
-        while reading.read(WAIT_S) is None:
-            pass
+        reading.read(WAIT_S)
