@@ -14,6 +14,9 @@ from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace.address_space import process_ids
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dotnetdiag.nettrace import Metadata
     from dotnetdiag.trace.context import Recording
 
 Ids: TypeAlias = "npt.NDArray[np.int64]"
@@ -24,8 +27,11 @@ _SAMPLERS = frozenset({SAMPLE_PROFILER, "Universal.Events"})
 
 
 def _are_sampled(trace: Recording, metadata_id: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-    numbers = [number for number, one in trace.metadata.items() if one.provider in _SAMPLERS]
-    return np.isin(metadata_id, numbers)
+    """A session that runs does not tell its types, and has no lines, for which alone this matters."""
+    metadata: Mapping[int, Metadata] | None = getattr(trace, "metadata", None)
+    if metadata is None:
+        return np.ones(len(metadata_id), np.bool_)
+    return np.isin(metadata_id, [number for number, one in metadata.items() if one.provider in _SAMPLERS])
 
 
 class StackNames:
