@@ -16,6 +16,8 @@ from tests.recipes.test_source_lines import ID, MAPS, recorded
 import dotnetdiag as dd
 from dotnetdiag.analysis.method_words import short
 from dotnetdiag.errors import InputError
+from dotnetdiag.trace.frame import Frame
+from dotnetdiag.trace.line_symbols import LineSymbols
 
 KINDS = (
     "gc", "allocations", "exceptions", "contention", "waits", "threadpool", "tasks", "loader", "startup", "advice",
@@ -32,6 +34,16 @@ def file(tmp_path: Path) -> Path:
     (tmp_path / "symbols").mkdir()
     (tmp_path / "symbols" / "app.pdb").write_bytes(pdb((1, SIMPLE), pdb_id=ID))
     return path
+
+
+def used(profile: dd.StackProfile) -> list[Frame]:
+    return [profile.frames[number] for number in profile.used_frames().tolist()]
+
+
+def notes_of(trace: dd.Trace) -> tuple[str, ...]:
+    symbols = trace.raw.symbols
+    assert isinstance(symbols, LineSymbols)
+    return symbols.notes
 
 
 def test_who_threw_is_told_by_the_line(file: Path) -> None:
@@ -89,16 +101,18 @@ def test_two_recordings_have_the_lines_of_each(file: Path) -> None:
 def test_a_trace_with_lines_has_them_in_every_question(file: Path) -> None:
     trace = dd.with_lines(file, file.parent)
     assert dd.exceptions(trace).thrown[0]["method"] == THROWN
-    assert {dd.cpu(trace).frames[number].name() for number in dd.cpu(trace).used_frames()} == {SAMPLED, CALLED}
+    assert {frame.name() for frame in used(dd.cpu(trace))} == {SAMPLED, CALLED}
     (row,) = dd.sql(trace, 'select frames from "Exception/Start"').to_pylist()
     assert row["frames"] == [THROWN, CALLED]
     elsewhere = pickle.loads(pickle.dumps(dd.dataset(trace)))
     (row,) = elsewhere.sql('select frames from "Exception/Start"').to_pylist()
     assert row["frames"] == [THROWN, CALLED]
-    assert trace.raw.symbols.notes == ()  # type: ignore[attr-defined]
+    assert {frame.name() for frame in used(dd.stacks(trace, "Exception/Start"))} == {THROWN, CALLED}
+    assert {frame.name() for frame in used(dd.stacks(trace))} == {SAMPLED, CALLED}
+    assert notes_of(trace) == ()
     alone = dd.with_lines(dd.open(file), [])
     assert dd.exceptions(alone).thrown[0]["method"] == "app!P.Leaf()"
-    assert alone.raw.symbols.notes == ("no lines, for there is no PDB at hand: of app",)  # type: ignore[attr-defined]
+    assert notes_of(alone) == ("no lines, for there is no PDB at hand: of app",)
     with pytest.raises(InputError):
         dd.with_lines(file, file.parent / "nowhere")
 

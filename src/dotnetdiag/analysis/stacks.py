@@ -12,6 +12,7 @@ from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import Column, EventSchema, Scalar
+from dotnetdiag.events.well_known import SAMPLERS
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -46,6 +47,7 @@ class StacksFold:
         self._columns = SampleColumns()
         self._fields: dict[str, None] | None = None  # of the events that came
         self._missing = list(self.names or ())
+        self._sampled = False
 
     def _is_one(self, schema: EventSchema) -> bool:
         return self.names is None or any(map(schema.matches, self.names))
@@ -61,6 +63,7 @@ class StacksFold:
         if events.schemas:
             there = events.schemas.values()
             self._missing = [name for name in self._missing if not any(one.matches(name) for one in there)]
+            self._sampled |= any(one.provider in SAMPLERS for one in there)
             self._fields = {**(self._fields or {}), **dict.fromkeys(events.fields)}
         column = events.get(self._weight) if self._weight is not None and self._weight in events.fields else None
         if self._weight is None or column is None:
@@ -101,6 +104,7 @@ class StacksFold:
             length_ns=np.zeros(len(samples), np.int64),
             weight=samples.values,
             notes=self._notes(len(samples) > 0),
+            sampled=self._sampled,
         )
 
 

@@ -13,6 +13,8 @@ DIAGNOSTIC_SOURCE = "Microsoft-Diagnostics-DiagnosticSource"
 TPL = "System.Threading.Tasks.TplEventSource"
 UNIVERSAL_SYSTEM = "Universal.System"
 UNIVERSAL_EVENTS = "Universal.Events"
+SAMPLERS = frozenset({SAMPLE_PROFILER, UNIVERSAL_EVENTS})
+"""Whose threads were stopped where their stacks begin. Others' stacks begin where a call returns to: the code has called the runtime."""
 _RUNTIME = "Microsoft-Windows-DotNETRuntime"
 _GC_DYNAMIC_EVENT = 39
 

@@ -36,9 +36,9 @@ def _opener_like(trace: Trace, opener: Callable[[str], Trace]) -> Callable[[str]
 
 
 def _open_by_lines(symbols: tuple[str, ...], path: str) -> Trace:
-    from dotnetdiag.recipes.lines import with_lines
+    from dotnetdiag.recipes.pdb_files import PdbFiles
 
-    return with_lines(open_alone(path), symbols)
+    return _open_with_lines(PdbFiles(symbols), path)
 
 
 def _open_with_lines(files: PdbFiles, path: str) -> Trace:

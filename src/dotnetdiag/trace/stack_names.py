@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dotnetdiag.events import ListOf, Text
 from dotnetdiag.events.columns import Coded
-from dotnetdiag.events.well_known import SAMPLE_PROFILER
+from dotnetdiag.events.well_known import SAMPLERS
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.trace.address_space import process_ids
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 Ids: TypeAlias = "npt.NDArray[np.int64]"
 
 _DENSE_LIMIT = 1 << 24
-_SAMPLERS = frozenset({SAMPLE_PROFILER, "Universal.Events"})
-"""Whose threads were stopped where their stacks begin. Others' stacks begin where a call returns to: the code has called the runtime."""
 
 
 def _are_sampled(trace: Recording, metadata_id: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
@@ -31,7 +29,7 @@ def _are_sampled(trace: Recording, metadata_id: npt.NDArray[np.uint32]) -> npt.N
     metadata: Mapping[int, Metadata] | None = getattr(trace, "metadata", None)
     if metadata is None:
         return np.ones(len(metadata_id), np.bool_)
-    return np.isin(metadata_id, [number for number, one in metadata.items() if one.provider in _SAMPLERS])
+    return np.isin(metadata_id, [number for number, one in metadata.items() if one.provider in SAMPLERS])
 
 
 class StackNames:

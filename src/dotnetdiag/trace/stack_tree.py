@@ -202,10 +202,7 @@ def build_stack_tree(
     ticks and processes, one each) ask for. ``sampled``: a thread was stopped where its stack begins; else that, too, is where a call returns
     to, for the code there has called the runtime, which wrote the event.
     """
-    offsets, addresses = stacks.arrays()
-    codes, where, exact = kernels.intern_addresses(np.ascontiguousarray(addresses), offsets, KERNEL_START)
-    if not sampled:
-        exact = np.zeros_like(exact)
+    offsets, codes, where, exact = _interned(stacks, sampled)
     paths = None if stack_ids is None else np.clip(np.asarray(stack_ids, np.int64), 0, len(offsets) - 2)
     owner: Array | None = None
     by_process: ProcessStacks | None = None
@@ -245,14 +242,20 @@ def moments_of(stacks: StackTable, symbols: Symbols, *, sampled: bool = True) ->
     """The moments (ticks, ascending) at which an address of these stacks becomes another method's: between two of them a stack is one path.
     ``sampled``: as for :func:`build_stack_tree`.
     """
-    offsets, addresses = stacks.arrays()
-    _, where, exact = kernels.intern_addresses(np.ascontiguousarray(addresses), offsets, KERNEL_START)
-    if not sampled:
-        exact = np.zeros_like(exact)
+    _, _, where, exact = _interned(stacks, sampled)
     if len(symbols.processes) < 2:
         return symbols.changes(where, exact=exact)[1]
     owners = (np.full(len(where), process, np.int64) for process in sorted(symbols.processes))
     return distinct(np.concatenate([symbols.changes(where, owner, exact=exact)[1] for owner in owners]))
+
+
+def _interned(stacks: StackTable, sampled: bool) -> tuple[Array, Array, Array, Array]:
+    """(where each stack begins, its addresses by their numbers, these addresses, and which are of code that comes: the others are where calls return
+    to).
+    """
+    offsets, addresses = stacks.arrays()
+    codes, where, exact = kernels.intern_addresses(np.ascontiguousarray(addresses), offsets, KERNEL_START)
+    return offsets, codes, where, exact if sampled else np.zeros_like(exact)
 
 
 def _in_contexts(
