@@ -30,6 +30,7 @@ from dotnetdiag.cli.shown_loader import show as show_loader
 from dotnetdiag.cli.shown_requests import show as show_requests
 from dotnetdiag.cli.shown_tasks import show as show_tasks
 from dotnetdiag.cli.trace_live_report import show
+from dotnetdiag.cli.trace_report import KINDS as ALL_KINDS
 from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.recipes.live_report import KINDS as LIVE_KINDS
 from dotnetdiag.table import Table
@@ -74,6 +75,38 @@ def test_a_kind_stands_before_the_file_or_behind_it(kind: str, file: Path) -> No
     assert all(set(names.split()) <= row.keys() for row in document[place])
     rows = list(csv.DictReader(io.StringIO(run("trace", "report", kind, str(file), "--format", "csv").stdout)))
     assert len(rows) == len(document[place])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--format csv A gc",
+        "--format csv gc A",
+        "--format=csv A gc",
+        "A --format csv gc",
+        "--format csv A gc A",
+        "--format csv -n 3 A topN",
+        "-n 3 --by method topN A --format csv",
+        "--format csv spans A GC/Start GC/Stop",
+    ],
+)
+def test_a_kind_may_stand_behind_options(words: str, file: Path) -> None:
+    given = [str(file) if word == "A" else word for word in words.split()]
+    kind = next(word for word in given if word in ALL_KINDS)
+    first = [kind, *(word for word in given if word != kind)]
+    said = [run("trace", "report", *one) for one in (given, first)]
+    assert [one.returncode for one in said] == [0, 0], said[0].stderr
+    assert said[0].stdout == said[1].stdout
+    assert said[0].stdout.count("\n") > (kind != "topN")  # the recording has no samples
+
+
+def test_the_value_of_an_option_is_no_kind(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("trace", "report", "--format", "csv", "-o", "gc", str(file))
+    assert (done.returncode, done.stdout[:4], (tmp_path / "gc").exists()) == (0, "gc: ", True), done.stderr
+    named = run("trace", "report", "--by", "thread", "--focus", "gc", str(file))
+    assert (named.returncode, "Threads" in named.stdout) == (0, True), named.stderr
+    assert "No such option" in run("trace", "report", "--bogus", str(file), "gc").stderr
 
 
 @pytest.mark.parametrize("kind", ["", "gc", "topN"])

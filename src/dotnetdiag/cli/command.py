@@ -48,6 +48,18 @@ class Command(click.Command):
         verdict.settle(0)  # what another verb of this process came to
         return super().parse_args(ctx, args if ctx.resilient_parsing else _Words(self, ctx).plain(args))
 
+    def has_as_argument(self, ctx: click.Context, args: Sequence[str], at: int) -> bool:
+        """Whether the word at a place of a command line of this verb is an argument: no option, and not what one has as its value."""
+        mark = "\0"  # no word is that
+        own = click.Context(self, parent=ctx, resilient_parsing=True)
+        try:
+            words = _Words(self, own).plain([*args[:at], mark, *args[at + 1 :]])
+            found, left, _ = self.make_parser(own).parse_args(words)
+        except click.UsageError:
+            return False  # who parses it as a whole says what is wrong
+        named = [found.get(one.name or "") for one in self.params if isinstance(one, click.Argument)]
+        return mark in left or any(mark in (one if isinstance(one, tuple) else (one,)) for one in named)
+
 
 class LaunchingCommand(Command):
     """A verb that takes a command to start behind ``--``, whatever arguments it has: its words are in ``ctx.meta`` (:data:`LAUNCHED`)."""

@@ -90,7 +90,7 @@ def kinds_or_files(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 class Kinds(LazyGroup):
     """A verb in several kinds, each with options of its own; without one it is the first. A kind may stand behind the files too, where dotnet-trace
-    has its own: ``trace report FILE gc``.
+    has its own, ``trace report FILE gc``, and behind options: ``trace report --json FILE gc``.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -100,14 +100,29 @@ class Kinds(LazyGroup):
             if files and place and files[place] in self.others:
                 args = [args[place], *args[:place], *args[place + 1 :]]
             elif not place and not ctx.resilient_parsing:
-                for word in files[1:]:
-                    self._refuse_misspelled(ctx, word)
+                place = self._behind_options(ctx, args)
+                if place:
+                    args = [args[place], *args[:place], *args[place + 1 :]]
+                else:
+                    for word in files[1:]:
+                        self._refuse_misspelled(ctx, word)
         if args and args[0] in self.entries:
             return super().parse_args(ctx, args)
         ctx.meta[IMPLIED] = len(files) == len(args)
         if ctx.resilient_parsing and not args:  # what is completed may be the kind
             return super().parse_args(ctx, args)
         return super().parse_args(ctx, [self.kind_of(args), *args])
+
+    def _behind_options(self, ctx: click.Context, args: Sequence[str]) -> int:
+        """Where behind an option a kind is named; 0: nowhere."""
+        from dotnetdiag.cli.command import Command
+
+        until = args.index("--") if "--" in args else len(args)
+        for place in range(len(leading(args)) + 1, until):
+            kind = self.get_command(ctx, args[place]) if args[place] in self.entries else None
+            if isinstance(kind, Command) and kind.has_as_argument(ctx, args, place):
+                return place
+        return 0
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Kinds, options of the kind that is meant without one, and else files."""
