@@ -90,9 +90,19 @@ class MadeTrace:
     def unload(self, start: int, size: int, name: str, time: int, **more: Any) -> None:
         self.method(start, size, name, event=(RUNTIME, 144), time=time, **more)
 
-    def module(self, number: int, path: str, *, time: int = 0, event: tuple[str, int] = (RUNDOWN, 154)) -> None:
+    def module(
+        self, number: int, path: str, *, time: int = 0, event: tuple[str, int] = (RUNDOWN, 154), thread: int = 1
+    ) -> None:
         payload = struct.pack("<QQII", number, 7, 8, 0) + z16(path) + z16("") + b"\0\0"
-        self.event(*event, payload, time)
+        self.event(*event, payload, time, thread=thread)
+
+    def entry_point(self, start: int, name: str, method_id: int, *, thread: int = 1) -> None:
+        payload = struct.pack("<Q", method_id) + z16("Some.Type") + z16(name) + z16("void  ()")
+        self.event(RUNTIME, 159, payload + struct.pack("<QH", start, 0), 0, thread=thread)
+
+    def begin(self) -> None:
+        """The runtime starts."""
+        self.event(RUNTIME, 187, b"", 0)
 
     def mapping(
         self,

@@ -152,9 +152,8 @@ class LineSymbols(Symbols):
 
     def _of_method(self, row: int) -> MethodLines | None:
         code = self._code
-        module, token = int(code.module[row]), int(code.token[row])
-        path = self._module_paths.at(module, int(code.seen[row]))
-        process = int(code.process[row])
+        process, module, token = int(code.process[row]), int(code.module[row]), int(code.token[row])
+        path = self._module_paths.at(process, module, int(code.seen[row]))
         key = (path, self._pdb_ids.get((process, module)) or self._pdb_ids.get((ANY_PROCESS, module)), token)
         if key not in self._methods:
             self._methods[key] = self._source.lines(*key) if path else None

@@ -9,7 +9,7 @@ import numpy as np
 from dotnetdiag.trace.code_ranges import NO_RANGES, CodeRanges
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.ranges import ALWAYS, FOREVER
-from dotnetdiag.trace.symbol_events import METHOD_ROLES, Role, SymbolEvents
+from dotnetdiag.trace.symbol_events import METHOD_ROLES, Role, RoleEvents, SymbolEvents
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -49,7 +49,7 @@ def method_ranges(events: SymbolEvents) -> CodeRanges:
         begin=np.where(role[firsts] == Role.LOAD.value, time[firsts], ALWAYS),
         until=np.where(is_unload[lasts], time[lasts], FOREVER),
         seen=time[firsts],
-        text=_with_texts_of_others(method[firsts], np.maximum.reduceat(text, firsts)),
+        text=_with_texts_of_others(process[firsts], method[firsts], np.maximum.reduceat(text, firsts)),
         module=module[firsts],
         process=process[firsts],
         method=method[firsts],
@@ -58,20 +58,26 @@ def method_ranges(events: SymbolEvents) -> CodeRanges:
     )
 
 
-def _with_texts_of_others(method: Array, text: Array) -> Array:
+def _with_texts_of_others(process: Array, method: Array, text: Array) -> Array:
     """Ranges without texts (events 141, 142) take those of another range of the same method."""
     bare = np.flatnonzero(text < 0)
     if not len(bare):
         return text
-    named = np.flatnonzero(text >= 0)
-    ids, first = np.unique(method[named], return_index=True)
-    if not len(ids):
-        return text
-    place = np.minimum(np.searchsorted(ids, method[bare]), len(ids) - 1)
-    hit = ids[place] == method[bare]
     text = text.copy()
-    text[bare[hit]] = text[named[first[place[hit]]]]
+    for owner in distinct(process[bare]).tolist():
+        rows, named = bare[process[bare] == owner], np.flatnonzero((text >= 0) & (process == owner))
+        place, hit = _looked_up(method[rows], method[named])
+        text[rows[hit]] = text[named[place[hit]]]
     return text
+
+
+def _looked_up(wanted: Array, known: Array) -> tuple[Array, Array]:
+    """Of each the place of the first that is the same, and whether there is one."""
+    ids, first = np.unique(known, return_index=True)
+    if not len(ids):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return first[place], ids[place] == wanted
 
 
 def entry_point_ranges(events: SymbolEvents, methods: CodeRanges) -> CodeRanges:
@@ -83,27 +89,35 @@ def entry_point_ranges(events: SymbolEvents, methods: CodeRanges) -> CodeRanges:
     entries = events.of(Role.ENTRY_POINT) if events.from_start else None
     if entries is None:
         return NO_RANGES
-    start, first = np.unique(entries.column("EntryPoint"), return_index=True)
-    method, text = entries.column("MethodID")[first], entries.text[first]
-    begins = distinct(methods.start)
-    edges = np.append(np.union1d(start, begins), np.uint64((1 << 64) - 1))
-    fresh = ~np.isin(start, begins) & (start > 0) & (text >= 0)
-    start, method, text = start[fresh], method[fresh], text[fresh]
-    following = edges[np.searchsorted(edges, start, side="right").clip(max=len(edges) - 1)]
-    return CodeRanges.of(
-        start=start,
-        end=np.minimum(following, start + np.uint64(_ENTRY_LIMIT)),
-        text=text,
-        module=_modules_of(method, events),
-    )
+    points, prepared = entries.column("EntryPoint"), entries.column("MethodID")
+    others = events.of(*METHOD_ROLES)
+    parts = [NO_RANGES]
+    for owner in distinct(entries.process).tolist():
+        own = np.flatnonzero(entries.process == owner)
+        start, first = np.unique(points[own], return_index=True)
+        rows = own[first]
+        begins = distinct(methods.start[methods.process == owner])
+        edges = np.append(np.union1d(start, begins), np.uint64((1 << 64) - 1))
+        fresh = ~np.isin(start, begins) & (start > 0) & (entries.text[rows] >= 0)
+        start, rows = start[fresh], rows[fresh]
+        following = edges[np.searchsorted(edges, start, side="right").clip(max=len(edges) - 1)]
+        parts.append(
+            CodeRanges.of(
+                start=start,
+                end=np.minimum(following, start + np.uint64(_ENTRY_LIMIT)),
+                text=entries.text[rows],
+                module=_modules_of(prepared[rows], others, owner),
+                process=np.full(len(start), owner),
+            )
+        )
+    return CodeRanges.concatenate(parts)
 
 
-def _modules_of(method: Array, events: SymbolEvents) -> Array:
+def _modules_of(method: Array, others: RoleEvents | None, process: int) -> Array:
     """The event of an entry point names no module; another event of the same method may."""
     module = np.zeros(len(method), np.uint64)
-    others = events.of(*METHOD_ROLES)
     if others is not None:
-        ids, which = np.unique(others.column("MethodID"), return_index=True)
-        place, known = np.minimum(np.searchsorted(ids, method), len(ids) - 1), np.isin(method, ids)
-        module[known] = others.column("ModuleID")[which][place[known]]
+        own = np.flatnonzero(others.process == process)
+        place, hit = _looked_up(method, others.column("MethodID")[own])
+        module[hit] = others.column("ModuleID")[own][place[hit]]
     return module

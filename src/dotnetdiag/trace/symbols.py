@@ -133,14 +133,15 @@ class Symbols:
     def _name(self, fresh: Array) -> None:
         """Give frames to rows that have none, by their names."""
         code = self._code
-        columns = (fresh, code.mapping[fresh], code.module[fresh], code.seen[fresh])
+        columns = (fresh, *(column[fresh] for column in (code.mapping, code.process, code.module, code.seen)))
         texts = self._texts.take(code.text[fresh])
-        for row, mapping, module, seen, text in zip(*(column.tolist() for column in columns), texts, strict=True):
+        rows = zip(*(column.tolist() for column in columns), texts, strict=True)
+        for row, mapping, process, module, seen, text in rows:
             if mapping >= 0:
                 path = self._mappings.path(mapping)
                 key: object = (path, text[0])
             else:
-                path = self._module_paths.at(module, seen)
+                path = self._module_paths.at(process, module, seen)
                 key = (path, *text[:2], method_names.parameters(text[2]))
             frame = self._ids.get(key)
             if frame is None:
@@ -166,7 +167,8 @@ class Symbols:
             path = self._mappings.path(mapping)
             offset = self._mappings.offset(mapping, address) if path else None
         elif row >= 0:
-            path = self._module_paths.at(int(self._code.module[row]), int(self._code.seen[row]))
+            code = self._code
+            path = self._module_paths.at(*(int(column[row]) for column in (code.process, code.module, code.seen)))
         return Frame(
             kind=FrameKind.UNRESOLVED, module=module_name(path), module_path=path, address=address, offset=offset
         )
