@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import struct
+from array import array
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -130,7 +131,7 @@ def test_everything_that_a_file_may_say_comes_back() -> None:
         commit_bytes=1 << 40,
         working_set_bytes=5,
         count_multiplier=1.5,
-        multipliers=(1.0, 2.0),
+        multipliers=array("f", range(len(heap.type_name))),
         has_javascript=True,
         creation_tool="x",
         segments=(Segment.of(2, 0x1000, 0x2000), Segment.of(3, 0x9000, 0x9800)),

@@ -56,10 +56,11 @@ def some_heap(chance: random.Random) -> Heap:
 def test_random_graphs_have_the_totals_of_their_heaps() -> None:
     chance = random.Random(7)
     for _ in range(GRAPHS):
-        data = written(some_heap(chance))
+        heap = some_heap(chance)
+        data = written(heap)
         totals = totals_of(data)
-        assert totals is not None
-        assert same(totals, read_gcdump(data))
+        assert (totals is not None) is heap.has_roots  # what is odd is told by the other way
+        assert totals is None or same(totals, read_gcdump(data))
 
 
 def test_a_long_list_with_shared_objects_has_the_totals_of_its_heap() -> None:

@@ -1147,7 +1147,7 @@ def dominate_records(
         )
         if count > 0 and not take_rest(&records, kinds, type_sizes, &number[0], counts, totals):
             count = 0
-        if records.used > records.end - 2:  # those of nothing are no node's; more where records overlap
+        if records.used != records.end - 2:  # those of nothing are no node's; more where records overlap, fewer where one was cut
             count = 0
         if count > 0:
             memset(&frames[0], 0, <size_t> records.deepest * sizeof(Frame))

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from dotnetdiag._dataclasses import dataclass, field
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -63,7 +65,7 @@ class HeapFacts:
 
     ``collected`` is UTC; a ``.gcdump`` has no time zone, and PerfView writes local time. ``pause_ms`` is how long the program stood still for
     the dump. ``heap_bytes`` is the size of all generations by the collector's own account, free space included. ``count_multiplier`` and
-    ``size_multiplier`` are 1 unless PerfView has taken a sample, and ``multipliers`` those by type.
+    ``size_multiplier`` are 1 unless PerfView has taken a sample, and ``multipliers`` those by the numbers of types.
     ``dump`` is which of the ``dumps`` of a recording it is, from 1.
     ``has_sizes_in_names``: types are written as ``System.Byte[] (Bytes > 1M)``, as the reference has them.
     """
@@ -82,7 +84,7 @@ class HeapFacts:
     working_set_bytes: int = 0
     count_multiplier: float = 1.0
     size_multiplier: float = 1.0
-    multipliers: tuple[float, ...] = ()
+    multipliers: Sequence[float] = ()
     segments: tuple[Segment, ...] = ()
     segments_bytes: int = 0
     interop: Interop | None = field(default=None, compare=False)
@@ -94,10 +96,10 @@ class HeapFacts:
     @property
     def sample(self) -> str | None:
         """A sentence where PerfView has left out objects of a large heap: numbers are those of what is here, as the reference has them too."""
-        own = [one for one in self.multipliers if one not in _WHOLE]
-        if self.count_multiplier in _WHOLE and self.size_multiplier in _WHOLE and not own:
+        most = max((one for one in self.multipliers if one not in _WHOLE), default=None)
+        if self.count_multiplier in _WHOLE and self.size_multiplier in _WHOLE and most is None:
             return None
-        types = f"; by type up to {max(own):,.4g}" if own else ""
+        types = f"; by type up to {most:,.4g}" if most is not None else ""
         return (
             f"it is a sample, and its numbers are not multiplied: of objects {self.count_multiplier:,.4g} times as many were there, "
             f"of bytes {self.size_multiplier:,.4g} times{types}"

@@ -4,12 +4,16 @@
 Rule 1: a count is compared with the bytes that are left before anything is made of it.
 Rule 2: objects in objects are read to a depth of ``MAX_DEPTH``; a reference leads back to what was read, or to what is read where it points,
 and what refers to itself while it is read is an error.
-Rule 3: numpy is not loaded for it: that alone takes as long as a heap of a million objects.
+Rule 3: references may lead into the middle of other objects, and so a file of a megabyte could say the same megabyte thousands of times: of texts,
+and of what is passed over before an object, no more is read than :data:`MOST_READ` times the size of the file.
+Rule 4: numpy is not loaded for it: that alone takes as long as a heap of a million objects.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
+from array import array
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,6 +32,8 @@ HEADER = len(MAGIC).to_bytes(4, "little") + MAGIC.encode()
 MAX_DEPTH = 8
 """Files of PerfView have five."""
 MAX_TYPES = 64
+MOST_READ = 4
+"""A text is read once, in modules of .NET Native twice."""
 
 
 class Tag(IntEnum):
@@ -87,6 +93,7 @@ class Deserializer:
         self.cut = width is None
         self.width = width or 4
         self._forward_at, self._forward_count = self._forward_table(data) if width else (0, 0)
+        self._left = MOST_READ * len(data)
         self._objects: dict[int, Any] = {}
         self._kinds: dict[int, str] = {}
         self._types: dict[int, TypeObject] = {}
@@ -117,11 +124,17 @@ class Deserializer:
         raw = cursor.data[cursor.position : cursor.position + units]
         if len(raw) < units:
             raise cursor.fail(f"{what} of {units:,} characters, {cursor.left:,} bytes left")
+        self._spend(units)
         plain = bytes(raw)
         if plain.isascii():
             cursor.position += units
             return plain.decode("ascii")
         return self._wide(units, what)
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise self.cursor.fail("objects lie in each other: they have more text than the file")
 
     def _wide(self, units: int, what: str) -> str:
         cursor, made = self.cursor, bytearray()
@@ -153,6 +166,13 @@ class Deserializer:
         """So many numbers of a kind of ``struct``."""
         form = struct.Struct(f"<{count}{kind}")
         return form.unpack(self.cursor.view(form.size, what))
+
+    def singles(self, count: int, what: str) -> array[float]:
+        """So many singles."""
+        made = array("f", self.cursor.take(4 * count, what))
+        if sys.byteorder == "big":
+            made.byteswap()
+        return made
 
     def boolean(self, what: str) -> bool:
         """One byte."""
@@ -221,6 +241,7 @@ class Deserializer:
         while tag == Tag.BLOB:
             cursor.skip(self.count(1, "bytes"))
             start, tag = cursor.position, cursor.u8(what)
+            self._spend(5)  # of its tag and its size
         if tag == Tag.NULL:
             return None
         if tag == Tag.REFERENCE:

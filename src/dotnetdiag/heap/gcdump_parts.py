@@ -148,7 +148,7 @@ class _Reader:
         machine, process = file.string("MachineName"), file.string("ProcessName")
         pid = cursor.i32("ProcessID")
         commit, working_set = cursor.i64("TotalProcessCommit"), cursor.i64("TotalProcessWorkingSet")
-        multipliers = file.numbers(file.count(4, "multipliers"), "f", "multipliers")
+        multipliers = file.singles(file.count(4, "multipliers"), "multipliers") or ()
         return replace(
             facts,
             log=log,

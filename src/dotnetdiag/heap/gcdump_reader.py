@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,7 +11,7 @@ import numpy as np
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import kernels
-from dotnetdiag.heap.facts import MOST_BYTES, Completeness
+from dotnetdiag.heap.facts import MOST_BYTES, Completeness, HeapFacts
 from dotnetdiag.heap.gcdump_parts import read_parts
 from dotnetdiag.heap.generations import generations
 from dotnetdiag.heap.heap import Heap
@@ -21,6 +22,7 @@ from dotnetdiag.heap.type_names import merged
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _LARGEST = (1 << 31) - 1
+NO_ROOTS = "what holds objects is missing: what they keep alive is not known"
 _NOTHING_BYTES = 2
 """Of the record of nothing, which the others stand behind."""
 
@@ -45,7 +47,10 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
     room = max(len(graph.blob) - _NOTHING_BYTES, 0)
     if used > room:  # each byte belongs to one record
         problems.append(f"records overlap: they have {used:,} bytes together, and there are {room:,}")
+    elif used < room and not wrong:
+        problems.append(f"{room - used:,} bytes of records belong to no node: references of others are missing")
     numbers, names, modules, has_sizes = merged(graph.names, graph.modules)
+    facts = _by_types(facts, numbers, types, len(names), problems)
     if numbers != list(range(len(numbers))):
         np.take(np.array(numbers, np.uint32), types, out=types, mode="clip")
     undescribed = int(np.count_nonzero(addresses[np.flatnonzero(offsets == 0)]))
@@ -54,6 +59,8 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
     unknown = sum(name.startswith("UNKNOWN 0x") for name in names)
     if unknown:
         problems.append(f"{unknown:,} types have no name")
+    if len(starts) > 2 and starts[graph.root] == starts[graph.root + 1]:
+        problems.append(NO_ROOTS)
     own = without_own_lines(facts.log)  # of the heap that was written
     sizes = _with_large(sizes, graph.total_bytes, own.sizes, problems)
     problems = list(dict.fromkeys([*own.problems, *problems]))
@@ -72,6 +79,34 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
         facts=replace(facts, log=own.log, has_sizes_in_names=has_sizes),
         completeness=Completeness(problems=tuple(problems)),
     )
+
+
+def _by_types(facts: HeapFacts, numbers: Sequence[int], types: Array, kinds: int, problems: list[str]) -> HeapFacts:
+    """What is told by the numbers of types, by those that they have here: ``numbers``, of each of the file's. ``types`` are the file's of all nodes.
+    Where several types are one here whose multipliers differ, it has their mean by how many nodes there are of each.
+    """
+    to, interop, multipliers = np.array(numbers, np.int64), facts.interop, facts.multipliers
+    if interop is not None and len(interop.interfaces):
+        interfaces, kind = interop.interfaces.copy(), interop.interfaces["type"].astype(np.int64)
+        is_there = (kind >= 0) & (kind < len(to))
+        interfaces["type"] = 0
+        interfaces["type"][is_there] = to[kind[is_there]]
+        interop = replace(interop, interfaces=interfaces)
+        if not is_there.all():
+            problems.append(f"{int((~is_there).sum()):,} interfaces of COM objects are of no type")
+    if len(multipliers) and len(multipliers) != len(to):
+        problems.append(f"there are {len(multipliers):,} multipliers, of {len(to):,} types")
+        multipliers = ()
+    elif len(multipliers):
+        told = np.array(multipliers, np.float32).astype(np.float64)
+        weights = np.bincount(types, minlength=len(to))[: len(to)].astype(np.float64)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            mean = np.bincount(to, weights * told, kinds) / np.bincount(to, weights, kinds)
+            plain = np.bincount(to, told, kinds) / np.bincount(to, minlength=kinds)
+            is_one = np.bincount(to, minlength=kinds) == 1
+            made = np.where(is_one | np.isnan(mean), plain, mean).astype(np.float32)
+        multipliers = array("f", made.tobytes())
+    return replace(facts, interop=interop, multipliers=multipliers)
 
 
 def _with_large(sizes: Array, total: int, told: Sequence[tuple[int, int]], problems: list[str]) -> Array:

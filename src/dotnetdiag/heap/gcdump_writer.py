@@ -113,8 +113,11 @@ class _Writer:
         file.number(facts.pid)
         file.number(facts.commit_bytes, 8)
         file.number(facts.working_set_bytes, 8)
-        file.number(len(facts.multipliers))
-        file.raw(np.array(facts.multipliers, "<f4").tobytes())
+        multipliers = np.array(facts.multipliers, "<f4")
+        if len(multipliers) == len(self._graph.type_name):
+            multipliers = multipliers[self._types.origin]
+        file.number(len(multipliers))
+        file.raw(multipliers.tobytes())
         region = file.begin_region()
         self._interop(facts.interop)
         file.end_region(region)
@@ -216,6 +219,8 @@ class _FileTypes:
         names, modules = graph.type_name.to_pylist(), graph.type_module.to_pylist()
         self.names: list[str | None] = [UNDEFINED, *names[1:]]
         self.modules: list[str | None] = [None, *modules[1:]]
+        self.origin = list(range(len(self.names)))
+        """The types of the graph that they are made of."""
         self._limits = np.array([limit for limit, _ in LIMITS], np.uint64)
         self._numbers = np.zeros((0, 0), np.uint32)
         if graph.facts.has_sizes_in_names:
@@ -238,6 +243,7 @@ class _FileTypes:
                 numbers[kind, step] = len(self.names)
                 self.names.append(f"{self.names[kind]} (Bytes > {LIMITS[step - 1][1]})")
                 self.modules.append(self.modules[kind])
+                self.origin.append(kind)
         self._numbers = numbers
 
     def _step(self, sizes: Array) -> Array:

@@ -23,9 +23,10 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 def type_table(graph: Graph) -> Table:
-    """A row for each type that nodes have, but for those of which nothing is known."""
+    """A row for each type that nodes have, but for those of which nothing is known, not how large they are either."""
     count, size = sums(graph.node_type, graph.node_size, len(graph.type_name))
-    rows = np.flatnonzero(count[1:]) + 1
+    count[0] = count[0] if size[0] else 0
+    rows = np.flatnonzero(count)
     rows = rows[np.lexsort((-count[rows], ~size[rows]))]
     return Table(
         {
@@ -33,11 +34,16 @@ def type_table(graph: Graph) -> Table:
             "module": graph.type_module.take(rows),
             "count": Scalar(count[rows], None, Kind.I8),
             "bytes": Scalar(size[rows], None, Kind.U8),
-            "retained_bytes": Scalar(graph.retained_by_type[rows], None, Kind.U8),
+            "retained_bytes": _retained(graph, graph.retained_by_type[rows]),
         },
         title="types",
         units={"bytes": "bytes", "retained_bytes": "bytes"},
     )
+
+
+def _retained(graph: Graph, values: Array) -> Scalar:
+    """None of a graph of which it is not known what holds objects."""
+    return Scalar(values, None if graph.has_roots else np.zeros(len(values), np.bool_), Kind.U8)
 
 
 def by_retained(types: Table) -> Table:
@@ -84,7 +90,7 @@ def _grouped(graph: Graph, names: Sequence[str | None], column: str, title: str)
             column: Text.from_pylist([texts[row] for row in rows.tolist()]),
             "count": Scalar(count[rows], None, Kind.I8),
             "bytes": Scalar(size[rows], None, Kind.U8),
-            "retained_bytes": Scalar(retained[rows], None, Kind.U8),
+            "retained_bytes": _retained(graph, retained[rows]),
         },
         title=title,
         units={"bytes": "bytes", "retained_bytes": "bytes"},

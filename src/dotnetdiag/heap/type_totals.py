@@ -126,6 +126,8 @@ class Search:
         """What there is; None where anything is odd."""
         graph, kinds = self._graph, len(self._names)
         count, edges, edges_of_root = self._found
+        if graph.nodes > 1 and not edges_of_root:
+            return None
         if not count or not self._objects or edges > len(graph.blob) - 2 * self._records:
             return None
         self._kept[:] = self._totals  # what is not reached has itself
@@ -157,7 +159,7 @@ class Search:
     def _rows(self, kinds: int) -> list[dict[str, Any]]:
         counts, totals = self._counts, self._totals
         order = sorted(
-            (number for number in range(1, kinds) if counts[number]),
+            (number for number in range(kinds) if counts[number] and (number or totals[number])),
             key=lambda number: (-totals[number], -counts[number]),
         )
         return [
