@@ -43,6 +43,7 @@ from dotnetdiag.heap.facts import Interop
 from dotnetdiag.heap.gcdump_writer import modules_left_out
 from dotnetdiag.heap.holders import DIAGNOSTICS
 from dotnetdiag.heap.interop import CCW, INTERFACE, RCW
+from dotnetdiag.heap.log_lines import MOST_PROBLEMS, PREFIX, without_own_lines
 from dotnetdiag.recipes import heap_watch
 from dotnetdiag.recipes.heap_watch import HeapSample, Suspect, WatchedHeaps
 from dotnetdiag.recipes.target import Target
@@ -502,6 +503,28 @@ def test_a_gcdump_is_never_converted_onto_itself(file: Path) -> None:
                 run(*words, "--force")
     assert file.read_bytes() == before
     assert (file.parent / "x.converted.gcdump").exists()
+
+
+def test_a_name_and_a_format_that_contradict_each_other_are_refused(file: Path) -> None:
+    page = file.with_name("y.html")
+    page.write_text("mine")
+    for formats, output in (("html", "y.gcdump"), ("html,sqlite", "y.graphml"), ("graphml", "y.html")):
+        with pytest.raises(UsageError, match="leave one of them out"):
+            run("convert", file, "--format", formats, "-o", file.with_name(output), "--force")
+    assert page.read_text() == "mine"
+    assert run("convert", file, "--format", "").exit_code == 2
+    assert run("convert", file, "--format", "html,sqlite", "-o", file.with_name("z.html")).exit_code == 0
+    assert file.with_name("z.sqlite").exists()
+
+
+def test_a_log_of_many_lines_is_told_in_few(tmp_path: Path) -> None:
+    lines = "\n".join(f"{PREFIX}{number}" for number in range(100_000))
+    made = without_own_lines(lines)
+    assert (made.problems[0], len(made.problems), made.problems[-1]) == (
+        "0",
+        MOST_PROBLEMS + 1,
+        f"{100_000 - MOST_PROBLEMS:,} other problems are in the log",
+    )
 
 
 def test_what_is_no_heap_is_refused(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_modules_that_lie_in_each_other_take_no_more_memory_than_the_file() -> N
         heads_at = first + len(known)
         end = heads_at + len(heads) + size
         free = iter(range(len(heads) - 16))
-        begins = []
+        begins = list[int]()
         while len(begins) < modules:  # the paths of all end in one place, and are ASCII
             at = next(free)
             if number(end - heads_at - at - 10).isascii():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import networkx as nx
 import numpy as np
@@ -18,7 +18,7 @@ from tests.nettrace.recordings import data_of
 from dotnetdiag.errors import MissingDependency, UnknownName, UsageError
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import Completeness, Heap, kernels, read_gcdump
-from dotnetdiag.heap.difference import growing_types, no_growing_types, numbers_by_type
+from dotnetdiag.heap.difference import Growth, growing_types, no_growing_types, numbers_by_type
 from dotnetdiag.heap.graph import Graph
 from dotnetdiag.heap.holders import DIAGNOSTICS, THREAD_STATICS
 from dotnetdiag.heap.paths import meant_types
@@ -482,6 +482,26 @@ def test_types_that_only_grow_are_suspects() -> None:
     assert len(growing_types([a_cache(3), a_cache(9), a_cache(8)])) == 0
     with pytest.raises(UsageError):
         growing_types(heaps[:1])
+
+
+def test_what_was_once_fewer_is_remembered_however_many_heaps_follow() -> None:
+    """Of a process that is watched for long: a cache that was emptied at the fourth heap, and one that is emptied each second time."""
+    for counts in ([100, 101, 102, 1], [100 + step if step % 2 else 1 for step in range(80)]):
+        seen = Growth()
+        for count in (*counts, *range(200, 280)):
+            seen.take(numbers_by_type(a_cache(count)))
+        assert len(seen.table()) == 0
+    seen = Growth()
+    for count in range(100, 200):
+        seen.take(numbers_by_type(a_cache(count)))
+    (row,) = seen.table().to_pylist()
+    assert (row["type"], row["steps"], row["count_grown"], seen.table().notes) == ("Item", 99, 99, ("of 100 heaps",))
+
+
+def test_a_heap_is_compared_with_a_heap() -> None:
+    for other in (None, "x.gcdump", 1):
+        with pytest.raises(UsageError, match="compared with another one"):
+            a_cache(1).diff(cast(Heap, other))
 
 
 def test_what_grew_after_the_first_heap_alone_is_no_suspect() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.heap.help import heap_of, heaps_of, oracle_types, types_of
-from tests.heap.sessions import A, B, C, Session, usual
+from tests.heap.sessions import A, B, C, Session, usual, z16
 from tests.heap.test_gcdump import written
 from tests.nettrace.recordings import data_of
 
 from dotnetdiag.heap import Heap, HeapFold, Segment, kernels, read_gcdump, walk
-from dotnetdiag.heap.bulk_events import EDGES, NODES, layout
+from dotnetdiag.heap.bulk_events import EDGES, NODES, ROOTS, STATICS, layout
 from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.kernels import AddressIndex, Interner
 from dotnetdiag.heap.walk import Walk
@@ -419,6 +419,26 @@ def test_a_block_that_is_shorter_than_it_says_is_told() -> None:
     assert "3 events were shorter than they say" in heap.completeness.problems or (
         "2 events were shorter than they say" in heap.completeness.problems
     )
+
+
+def row_of_edge(target: int) -> bytes:
+    return struct.pack("<QI", target, 0)
+
+
+def test_events_with_more_rows_than_they_say_are_told() -> None:
+    """Of numbered blocks, one of which a compiled loop would take, and of lists of rows."""
+    session = usual(Session())
+    session.start(2)
+    session.nodes([(A, 24, 1, 0)])
+    session.block(EDGES, [row_of_edge(A)] * 3, count=2)
+    session.block(ROOTS, [struct.pack("<QBIQ", A, 1, 0, 0)] * 2, count=1)
+    session.event(
+        STATICS, struct.pack("<IQ", 0, 1) + struct.pack("<H", 0) + struct.pack("<QQQI", 1, A, 1, 0) + z16("f")
+    )
+    session.stop(2)
+    whole, lying = heaps_of(session.data())
+    assert whole.completeness.complete
+    assert "3 events have more bytes than they say: rows of them are missing" in lying.completeness.problems
 
 
 def test_every_cut_of_a_recording_is_a_part_that_says_so() -> None:

@@ -171,6 +171,40 @@ def test_nobody_waits_for_the_end_of_the_session_which_comes_all_the_same(
         assert_sessions_end(target.pid, before)
 
 
+def test_a_target_that_is_stopped_in_the_middle_leaves_what_has_come(tmp_path: Path) -> None:
+    """What a debugger does, or a container that is frozen."""
+    with heap_workload("10", 400_000, 1000) as target:
+
+        def takes(_: memoryview) -> None:
+            os.kill(target.pid, signal.SIGSTOP)
+
+        try:
+            done = collect_heap(HeapOptions(target=Target(pid=target.pid), timeout=2, raw=lambda: takes))
+        finally:
+            os.kill(target.pid, signal.SIGCONT)
+        assert 0 < done.heap.objects < 400_000
+        assert not done.heap.completeness.complete
+        assert not any("0.1 s" in problem for problem in done.heap.completeness.problems)
+        with pytest.raises(dd.UsageError, match="no time"):
+            collect_heap(HeapOptions(target=Target(pid=target.pid), timeout=0))
+
+
+def test_the_pause_of_what_is_collected_beside_another_heap_session_is_at_least_that(tmp_path: Path) -> None:
+    """The runtime walks once more for the other one, when types are forgotten, and tells that one alone."""
+    other = tmp_path / "other.nettrace"
+    with heap_workload("10") as target, dd.Client(target.pid) as client:
+        with client.trace(heap_collect.PROVIDERS) as session:
+            saving = threading.Thread(target=session.save, args=(other,))
+            saving.start()
+            time.sleep(1)  # its own walk
+            done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+            session.stop()
+            saving.join()
+        assert done.attempts > 1
+        assert not done.are_pauses_known
+        assert done.all_pauses_ms is not None
+
+
 def test_what_is_collected_once_more_is_told_of_all_types_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not before the session that was left has ended."""
     result, walks = heap_collect._Walk._result, list[bool]()  # of each whether it was left

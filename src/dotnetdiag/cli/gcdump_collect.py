@@ -57,7 +57,7 @@ def collect(
     2. How long the process stood still is said in any case: of all walks, "at least" where the runtime did not tell when it had the process
     stop, or when it let it run on.
 
-    --json: one object, {path, size_bytes, duration_s, attempts, all_pauses_ms, are_pauses_known} and what report --json has before its types.
+    --json: one object, {path, size_bytes, duration_s, attempts, walks, all_pauses_ms, are_pauses_known} and what report --json has before its types.
 
     \b
     dotnetdiag gcdump collect -p 1234

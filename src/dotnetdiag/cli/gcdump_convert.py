@@ -48,6 +48,8 @@ def convert(
     from dotnetdiag.recipes.outputs import is_stdout
 
     names = [word.strip() for text in formats for word in text.split(",") if word.strip()]
+    if formats and not names:
+        raise click.UsageError("--format names no format")
     heap, made = convert_heap(file, names, output, dump=dump, force=force)
     say_problems(heap)
     if any(one.format == "gcdump" for one in made) and (left_out := modules_left_out(heap)):

@@ -45,7 +45,8 @@ def collect_into(
         from dotnetdiag.recipes.heap_reports import summary
 
         walks = {
-            "attempts": done.attempts, "all_pauses_ms": done.all_pauses_ms, "are_pauses_known": done.are_pauses_known,
+            "attempts": done.attempts, "walks": done.walks,
+            "all_pauses_ms": done.all_pauses_ms, "are_pauses_known": done.are_pauses_known,
         }  # fmt: skip
         told = {"path": str(path), "size_bytes": size, "duration_s": done.duration_s, **walks}
         json_text({**told, **summary(done.heap)}, err=to_stdout)
@@ -75,10 +76,10 @@ def pause_text(done: CollectedHeap) -> str:
     at_least = "" if done.are_pauses_known else "at least "
     if done.all_pauses_ms is None:
         return ""
-    if done.attempts == 1:
+    if done.walks < 2:
         return f"stood still for {at_least}{done.all_pauses_ms:,.1f} ms"
     last = "" if done.pause_ms is None else f"{done.pause_ms:,.1f} ms in the last walk, and "
-    return f"stood still for {last}{at_least}{done.all_pauses_ms:,.1f} ms in all, in {done.attempts} walks"
+    return f"stood still for {last}{at_least}{done.all_pauses_ms:,.1f} ms in all, in {done.walks} walks"
 
 
 def collect(options: HeapOptions, stop: Stop | None = None) -> CollectedHeap:

@@ -238,7 +238,7 @@ def take_blocks(
             memcpy(&told_rows, &data[offset + 4], 4)
             blocks = <Blocks*> &states[4 * (kinds[done] - 1)]
             rows, row = told_rows, node_bytes if kinds[done] == IS_NODES else edge_bytes
-            if <int64_t> number != blocks.expected or rows * row > length - BLOCK_HEADER:
+            if <int64_t> number != blocks.expected or rows * row != length - BLOCK_HEADER:
                 break
             place = &data[offset] + BLOCK_HEADER
             if kinds[done] == IS_EDGES:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -27,6 +27,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 _Key: TypeAlias = "tuple[str | None, ...]"
 _Numbers: TypeAlias = "dict[_Key, tuple[int, int, int]]"
 
+_NOTHING = (0, 0, 0)
 DEPTH = 6
 """Steps of a way of dominators that are compared."""
 
@@ -220,50 +221,75 @@ def growing_types(heaps: Sequence[Graph]) -> Table:
     ``steps`` is how many times the bytes went up, ``retained_bytes_grown`` what they keep alive besides. Types are the same as for
     :class:`HeapDiff`. UsageError for fewer than two heaps.
     """
-    return growing_table([numbers_by_type(heap) for heap in heaps])
-
-
-def growing_table(tables: Sequence[NumbersByType]) -> Table:
-    """The same of what :func:`numbers_by_type` told of each heap."""
-    if len(tables) < 2:
-        raise UsageError(f"{len(tables)} heaps: what grows is seen in two or more")
-    alike = alike_names(tables)
-    return _growing_rows([_without_modules(table, alike) for table in tables] if alike else tables)
+    if len(heaps) < 2:
+        raise UsageError(f"{len(heaps)} heaps: what grows is seen in two or more")
+    seen = Growth()
+    for heap in heaps:
+        seen.take(numbers_by_type(heap))
+    return seen.table()
 
 
 def no_growing_types() -> Table:
-    """The columns of :func:`growing_table`, and no row."""
-    return _growing_rows(())
+    """The columns of :func:`growing_types`, and no row."""
+    return Growth().table()
 
 
-def _growing_rows(tables: Sequence[NumbersByType]) -> Table:
-    rows: list[tuple[_Key, list[int]]] = []
-    nothing = (0, 0, 0)
-    for key, last in tables[-1].numbers.items() if tables else ():
-        first = tables[0].numbers.get(key, nothing)
-        counts, sizes, _ = zip(*(table.numbers.get(key, nothing) for table in tables), strict=True)
-        if _only_grows(counts) and _only_grows(sizes) and sizes[-1] > sizes[0 if len(sizes) < 3 else 1]:
-            rows.append((key, [*first, *last]))
-    rows.sort(key=lambda row: (row[1][1] - row[1][4], row[1][0] - row[1][3]))
-    steps = [
-        sum(
-            later.numbers.get(key, nothing)[1] > earlier.numbers.get(key, nothing)[1]
-            for earlier, later in pairwise(tables)
+class Growth:
+    """What :func:`growing_types` tells, heap by heap, each by what :func:`numbers_by_type` told of it. Three of them are held, however many there
+    were: the first, the second and the last.
+    """
+
+    def __init__(self) -> None:
+        self.heaps = 0
+        self._tables: list[NumbersByType] = []
+        self._shrunk: set[_Key] = set()
+        """Types of which there were fewer, or fewer bytes, once."""
+        self._steps: Counter[_Key] = Counter()
+
+    def take(self, table: NumbersByType) -> None:
+        """The next heap."""
+        if self._tables:
+            pair = self._tables[-1], table
+            earlier, later = (one.numbers for one in _by_the_same(pair, alike_names(pair)))
+            for key in {**earlier, **later}:
+                before, after = (numbers.get(key, _NOTHING) for numbers in (earlier, later))
+                if after[0] < before[0] or after[1] < before[1]:
+                    self._shrunk.add(key)
+                self._steps[key] += after[1] > before[1]
+        self._tables[2:] = []
+        self._tables.append(table)
+        self.heaps += 1
+
+    def table(self) -> Table:
+        """The types that only grew."""
+        alike = alike_names(self._tables)
+        tables = _by_the_same(self._tables, alike)
+        rows: list[tuple[_Key, list[int]]] = []
+        for key, last in tables[-1].numbers.items() if tables else ():
+            first = tables[0].numbers.get(key, _NOTHING)
+            before = tables[0 if len(tables) < 3 else 1].numbers.get(key, _NOTHING)
+            if last[1] > before[1] and self._known_as(key).isdisjoint(self._shrunk):
+                rows.append((key, [*first, *last]))
+        rows.sort(key=lambda row: (row[1][1] - row[1][4], row[1][0] - row[1][3]))
+        steps = [min(sum(self._steps[one] for one in self._known_as(key)), self.heaps - 1) for key, _ in rows]
+        return Table(
+            {
+                "type": Text.from_pylist([key[0] for key, _ in rows]),
+                "module": Text.from_pylist([tables[-1].modules[key] for key, _ in rows]),
+                "steps": Scalar(np.array(steps, np.int64), None, Kind.I8),
+                **_columns(rows),
+            },
+            title="types that only grow",
+            units=_UNITS,
+            notes=(f"of {self.heaps} heaps",) if tables else (),
         )
-        for key, _ in rows
-    ]
-    return Table(
-        {
-            "type": Text.from_pylist([key[0] for key, _ in rows]),
-            "module": Text.from_pylist([tables[-1].modules[key] for key, _ in rows]),
-            "steps": Scalar(np.array(steps, np.int64), None, Kind.I8),
-            **_columns(rows),
-        },
-        title="types that only grow",
-        units=_UNITS,
-        notes=(f"of {len(tables)} heaps",) if tables else (),
-    )
+
+    def _known_as(self, key: _Key) -> set[_Key]:
+        """The keys that a type had: where heaps do not tell its module it has none, and is one with all of its name."""
+        if key[1] is not None:
+            return {key, (key[0], None)}
+        return {key, *(one for one in self._steps if one[0] == key[0])}
 
 
-def _only_grows(values: Sequence[int]) -> bool:
-    return all(earlier <= later for earlier, later in pairwise(values))
+def _by_the_same(tables: Sequence[NumbersByType], alike: frozenset[str | None]) -> Sequence[NumbersByType]:
+    return [_without_modules(table, alike) for table in tables] if alike else tables

@@ -229,6 +229,7 @@ class _Process:
         index, rows = read
         if walk.begins_again(number, index):
             walk = self.walks.begin_again(time)
+        walk.overlong += rows.nbytes < length - ids.HEADER_BYTES
         walk.take(number, index, rows)
 
     def _event(self, role: int, row: _Row) -> None:
@@ -278,10 +279,12 @@ class _Process:
 
     def _listed(self, role: int, row: _Row) -> None:
         fields = row.fields()
+        if self.walks:
+            self.walks.current.damaged += fields is None
+            self.walks.current.overlong += row.has_more
         if fields is None:
-            if self.walks:
-                self.walks.current.damaged += 1
-        elif role == ids.TYPES:
+            return
+        if role == ids.TYPES:
             self.types.take(fields)
         elif role == ids.STATICS:
             self.walks.current.take_statics(fields)
@@ -388,6 +391,12 @@ class _Row:
             return None
         rows = np.arange(column.offsets[self._place], column.offsets[self._place + 1])
         return {name: child.take(rows) for name, child in column.child.fields.items()}
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are bytes behind its fields."""
+        remainder = self._events.table.part(self._number).remainder
+        return remainder is not None and bool(remainder.offsets[self._place + 1] > remainder.offsets[self._place])
 
     @property
     def time(self) -> int:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.errors import UsageError
 from dotnetdiag.heap import histogram, tree
 from dotnetdiag.heap.advice import advice_table
 from dotnetdiag.heap.difference import HeapDiff, diff
@@ -104,7 +105,11 @@ class Heap(Graph):
         return path_table(self, what, limit)
 
     def diff(self, other: Heap) -> HeapDiff:
-        """What has grown from this heap to the other."""
+        """What has grown from this heap to the other. UsageError for what is no heap."""
+        if not isinstance(other, Heap):
+            raise UsageError(
+                f"a heap is compared with another one, as dd.heap(…) has it, not with a {type(other).__name__}"
+            )
         return diff(self, other)
 
     @cached_property

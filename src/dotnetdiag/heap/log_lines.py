@@ -11,6 +11,8 @@ from dotnetdiag._dataclasses import dataclass
 
 PREFIX = "dotnetdiag: the heap is not complete: "
 SIZES = "dotnetdiag: bytes of nodes that are larger than 2147483647: "
+MOST_PROBLEMS = 64
+"""More than a writer has; a log may have any number of lines."""
 MOST_SIZES = 1 << 16
 """So many objects of 2 GiB fill all that a program can address."""
 _SIZE = re.compile(r"([0-9]{1,10})=([0-9]{10,15})")
@@ -45,8 +47,11 @@ def without_own_lines(log: str | None) -> OwnLines:
         for node, size in (one.groups() for one in map(_SIZE.fullmatch, words.split(" ", MOST_SIZES)) if one)
     ]
     others = [line for line in lines if not line.startswith((PREFIX, SIZES))]
+    problems = [line.removeprefix(PREFIX).strip() for line in lines if line.startswith(PREFIX)]
+    if len(problems) > MOST_PROBLEMS:
+        problems[MOST_PROBLEMS:] = [f"{len(problems) - MOST_PROBLEMS:,} other problems are in the log"]
     return OwnLines(
         log="\n".join(others) if others else None,
-        problems=tuple(line.removeprefix(PREFIX).strip() for line in lines if line.startswith(PREFIX)),
+        problems=tuple(problems),
         sizes=tuple(sizes[:MOST_SIZES]),
     )

@@ -153,7 +153,7 @@ class Walk:
         self.rcws: dict[int, int] = {}
         self._ranges: list[tuple[int, Segment]] = []
         self.blocks = {number: _Blocks() for number in INDEXED}
-        self.damaged = 0
+        self.damaged = self.overlong = 0
         self.is_cut = False
         self._oversized = 0
         self._wide_bytes = 0
@@ -415,6 +415,8 @@ class Walk:
             found.append("no GC/BulkRootEdge and no GC/BulkRootStaticVar came: what holds the objects is not known")
         if self.damaged:
             found.append(f"{self.damaged:,} events were shorter than they say")
+        if self.overlong:
+            found.append(f"{self.overlong:,} events have more bytes than they say: rows of them are missing")
         if self.is_cut:
             found.append(f"more than {MOST_NODES:,} objects: those beyond were left out")
         if self._oversized:

@@ -35,7 +35,7 @@ class LeftOut(Walk):
         self.pointer_size = pointer_size
         self.number = self.start = self.first = self.end = self.begun = self.thread = self.end_thread = None
         self.resolved = None
-        self.damaged = 0
+        self.damaged = self.overlong = 0
 
     has_any = False
     objects = edges = 0

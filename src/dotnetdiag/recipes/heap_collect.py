@@ -37,6 +37,7 @@ from dotnetdiag.errors import (
     TimedOut,
     TransportError,
     UnsupportedCommand,
+    UsageError,
 )
 from dotnetdiag.recipes.heap_modules import RUNDOWN, SAYS_WHAT_ENDS, WHOLE_RUNDOWN, ModulesBeside
 from dotnetdiag.recipes.heap_starting import bounded, let_start, waiting_check
@@ -136,8 +137,9 @@ class HeapOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectedHeap:
     """A heap, and how it was collected. ``size_bytes``: of what came; ``pause_ms``: how long the program stood still, None where that was
-    not told; ``attempts``: more than 1 where something was missing the first time, and ``all_pauses_ms`` what all of them came to: at least,
-    unless ``are_pauses_known``.
+    not told; ``attempts``: more than 1 where something was missing the first time, ``walks`` how many walks they had, and ``all_pauses_ms`` what
+    these came to: at least, unless ``are_pauses_known``. Where another session asks for the heap too, the runtime may walk it once more for that one
+    when this one begins anew, and tells nobody.
     """
 
     heap: Heap
@@ -145,6 +147,7 @@ class CollectedHeap:
     size_bytes: int
     duration_s: float
     attempts: int
+    walks: int = 1
     all_pauses_ms: float | None = None
     are_pauses_known: bool = True
     notes: tuple[str, ...] = field(default=())
@@ -163,7 +166,9 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
     ``stop.cancel()`` where the walk had not ended by then, and the errors of the client.
     """
     observer, stop = observer or HeapObserver(), stop or Stop()
-    timeout_s = seconds_of(options.timeout) or TIMEOUT_S
+    timeout_s = TIMEOUT_S if options.timeout is None else seconds_of(options.timeout)
+    if not timeout_s:
+        raise UsageError("a timeout of 0 s: no heap comes in no time")
     check = waiting_check(stop, options.timeout)
     with connected(options.target, waiting=observer.waiting, check=check) as client, bounded(client, timeout_s):
         began = time.monotonic()
@@ -180,7 +185,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
         attempts, buffer_mb = 1, options.buffer_mb
         pauses: list[tuple[float, bool]] = []
         earlier: tuple[Heap, int] | None = None
-        again = False
+        again = has_other = False
         while True:
             walk = _Walk(client, options, timeout_s, observer, stop, loading, major=major, starts=starts)
             try:
@@ -219,6 +224,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
                 break  # the other session goes on
             why = heap.completeness.problems[-1] if not lost else f"{lost:,} events were lost"
             observer.again(f"{why}, for another session was told of them" if nameless else why)
+            has_other |= not lost
             if lost:
                 buffer_mb = LARGER_BUFFER_MB
             attempts += 1
@@ -237,7 +243,8 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             duration_s=time.monotonic() - began,
             attempts=attempts,
             all_pauses_ms=sum(ms for ms, _ in pauses) if pauses else None,
-            are_pauses_known=all(known for _, known in pauses),
+            are_pauses_known=all(known for _, known in pauses) and not has_other,
+            walks=len(pauses),
             notes=tuple(walk.notes),
         )
 
@@ -424,7 +431,7 @@ class _Walk:
                     self._read(session, reading)
                 except DiagnosticsError as error:
                     self._has_left = self._is_ended_early()
-                    if not self._has_left and (isinstance(error, Cancelled | TimedOut) or not self._fold.objects):
+                    if not self._has_left and (isinstance(error, Cancelled) or not self._fold.objects):
                         raise
                     broken = None if self._has_left else error
         finally:

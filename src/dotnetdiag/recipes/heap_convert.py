@@ -120,6 +120,13 @@ def plan(source: Path, formats: Sequence[str], output: Path | None) -> list[tupl
         chosen = [heap_format(name) for name in dict.fromkeys(name.lower() for name in formats)]
     for one in chosen:
         one.check()
+    if formats and output is not None and not is_stdout(output):
+        other = next((one for one in HEAP_FORMATS.values() if output.name.lower().endswith(one.suffix)), None)
+        if other is not None and other not in chosen:
+            asked = ", ".join(one.name for one in chosen)
+            raise UsageError(
+                f"{output.name} is the name of a {other.name}, and {asked} is asked for: leave one of them out"
+            )
     if output is not None and is_stdout(output):
         if len(chosen) > 1 or chosen[0].parts:
             raise UsageError("several files do not go into one stream")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import Cancelled, DiagnosticsError, UsageError
-from dotnetdiag.heap.difference import NumbersByType, growing_table, numbers_by_type
+from dotnetdiag.heap.difference import Growth, numbers_by_type
 from dotnetdiag.heap.way_growth import BytesByWay, GrownWays
 from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_starting import waiting_check
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dotnetdiag.recipes.heap_collect import CollectedHeap
     from dotnetdiag.table import Table
 
-MOST_TABLES = 64
-"""What is remembered of heaps; of more, every second one is forgotten, but for the first and the last."""
 MOST_SUSPECTS = 10
 
 
@@ -157,16 +155,14 @@ class _Seen:
 
     def __init__(self) -> None:
         self.samples: list[HeapSample] = []
-        self._tables: list[NumbersByType] = []
+        self._growth = Growth()
         self._ways: list[BytesByWay] = []
         """Of the first heap and the second: the first session of a process leaves objects behind."""
         self._last: Heap | None = None
 
     def take(self, done: CollectedHeap, at_s: float) -> HeapSample:
         heap = self._last = done.heap
-        if len(self._tables) >= MOST_TABLES:
-            del self._tables[1:-1:2]
-        self._tables.append(numbers_by_type(heap))
+        self._growth.take(numbers_by_type(heap))
         if len(self._ways) < 2:
             self._ways.append(BytesByWay.of(heap))
         sample = HeapSample(
@@ -182,7 +178,7 @@ class _Seen:
         return sample
 
     def result(self, problem: str | None) -> WatchedHeaps:
-        growing = growing_table(self._tables) if len(self._tables) > 1 else None
+        growing = self._growth.table() if len(self.samples) > 1 else None
         rows = [] if growing is None else growing.to_pylist()
         rows.sort(key=lambda row: -int(row["retained_bytes_grown"]))
         grown = None

@@ -87,9 +87,10 @@ class ReadingAhead:
         while True:
             try:
                 return fill_from(self._session, piece[ROOM_BYTES:], timeout_s=TICK_S, quiet_s=QUIET_S)
-            except TimedOut:
-                if self._session.problem is not None:  # it did not end in the time that it had
-                    raise
+            except TimedOut as error:
+                problem = self._session.problem
+                if problem is not None:  # it did not end in the time that it had
+                    raise problem from None if problem is error else error
 
 
 def _give_way() -> None:
