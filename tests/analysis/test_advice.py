@@ -17,7 +17,7 @@ from dotnetdiag.analysis.advice import NOTHING, AdviceReport, advice, of_cpu, of
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.exceptions import exceptions
 from dotnetdiag.analysis.finding import LEAST
-from dotnetdiag.analysis.jit import jit
+from dotnetdiag.analysis.jit import JitReport, jit
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.request_findings import CALLS, of_requests
@@ -80,9 +80,26 @@ def test_the_most_important_comes_first_and_what_is_lacking_is_named(name: str) 
 
 @pytest.mark.parametrize(("ms", "seconds", "is_told"), [(137, 0.56, True), (137, 0.9, False), (60, 0.2, False)])
 def test_a_start_that_compiles_much_is_named(ms: float, seconds: float, is_told: bool) -> None:
-    made = jit(traced(managed(0, 1)))
-    found = list(of_jit(replace(made, totals=replace(made.totals, foreground=900, foreground_ms=ms)), seconds))
+    found = list(of_jit(compiling([(0.0, ms)]), seconds))
     assert [one.question for one in found] == (["jit"] if is_told else [])
+
+
+def compiling(methods: list[tuple[float, float]]) -> JitReport:
+    """A report of methods that were waited for: when each began, and for how long."""
+    made = jit(traced(managed(0, 1)))
+    columns = {"kind": ["Foreground"] * len(methods)}
+    table = Table(
+        {**columns, "start_ms": [at for at, _ in methods], "compile_ms": [ms for _, ms in methods]}, title="methods"
+    )
+    total = sum(ms for _, ms in methods)
+    return replace(made, methods=table, totals=replace(made.totals, foreground=len(methods), foreground_ms=total))
+
+
+def test_threads_that_wait_for_the_compiler_at_once_are_one_share_of_the_time() -> None:
+    (found,) = of_jit(compiling([(1.0, 249.0)] * 4), 1.0)
+    assert "threads waited 996 ms for the compiler, in 25 % of the time, for 4 methods" in found.text
+    (found,) = of_jit(compiling([(1.0, 200.0), (2.0, 10.0), (150.0, 149.0), (500.0, 100.0)]), 1.0)
+    assert "in 40 % of the time" in found.text
 
 
 def test_errors_that_were_logged_are_named() -> None:

@@ -6,6 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dotnetdiag.analysis.gc_process import _next
+from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import pairs
 
 EVENTS = st.lists(st.tuples(st.booleans(), st.integers(0, 2), st.integers(0, 1)), max_size=40)
@@ -38,6 +40,50 @@ def split(events: list[tuple[bool, int, int]], *, is_stop: bool) -> tuple[np.nda
 def test_a_stop_ends_what_was_begun_last(events: list[tuple[bool, int, int]]) -> None:
     starts, stops = split(events, is_stop=False), split(events, is_stop=True)
     assert pairs(*starts, *stops).tolist() == by_hand(events)
+
+
+def by_ticks(starts: np.ndarray, stops: np.ndarray) -> list[int]:
+    """The same of one key, of a coarse clock: at each tick what was open before ends first, as far as it does, and then what has just begun."""
+    found, opened = [-1] * len(starts), list[int]()
+    for tick in sorted({*starts.tolist(), *stops.tolist()}):
+        ending = np.flatnonzero(stops == tick).tolist()
+        for stop in ending[: len(opened)]:
+            found[opened.pop()] = stop
+        left = ending[sum(one in ending for one in found if one >= 0) :]
+        opened += np.flatnonzero(starts == tick).tolist()
+        for stop in left[: len(opened)]:
+            found[opened.pop()] = stop
+    return found
+
+
+TICKS = st.lists(st.integers(0, 6), max_size=12).map(lambda ticks: np.array(sorted(ticks), np.float64))
+
+
+@given(TICKS, TICKS)
+def test_at_one_tick_what_was_open_ends_before_something_begins(starts: np.ndarray, stops: np.ndarray) -> None:
+    expected = by_ticks(starts, stops)
+    for codes in (1, 3):  # of several keys, each is by itself
+        keys = [np.repeat(np.arange(codes), len(ticks)) for ticks in (starts, stops)]
+        found = pairs(np.tile(starts, codes), [keys[0]], np.tile(stops, codes), [keys[1]])
+        for code in range(codes):
+            own = found[code * len(starts) : (code + 1) * len(starts)]
+            assert np.where(own < 0, -1, own - code * len(stops)).tolist() == expected
+
+
+def test_what_follows_at_the_tick_of_an_end_is_another() -> None:
+    keys = [np.zeros(2, np.int64)]
+    assert pairs(np.array([1.0, 5.0]), keys, np.array([5.0, 9.0]), keys).tolist() == [0, 1]
+
+
+def test_pauses_that_follow_each_other_at_one_tick_have_their_own_ends() -> None:
+    def kept(*ms: float) -> Kept:
+        return Kept(np.array(ms), np.ones(len(ms)), np.ones(len(ms)), {})
+
+    assert _next(kept(5, 9, 13), kept(1, 5, 9)).tolist() == [5, 9, 13]
+    assert _next(kept(5), kept(5)).tolist() == [5]
+    lost = _next(kept(9), kept(1, 5))
+    assert np.isnan(lost[0])
+    assert lost[1] == 9
 
 
 def test_what_begins_and_ends_at_one_time_does_so_in_this_order() -> None:

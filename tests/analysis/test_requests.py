@@ -350,7 +350,7 @@ def test_fields_of_other_types_than_they_should_be_are_taken_as_far_as_they_go()
                 writer.write_event(kind, time, payload, thread=2**63 - 1, activity=UUID(int=at + 1))
     made = requests(Trace(file.getvalue()))
     assert made.requests.values("status") == [None, 9223372036854774784, None, 503, 10**15]
-    assert made.requests.values("queue_ms") == [None, 1.7976931348623157e308, None, 503.0, 1e15]
+    assert made.requests.values("queue_ms") == [None] * 5  # no part of them is longer than the whole
     assert made.totals.failed == 3
     assert sorted(filter(None, made.by_route.values("failure"))) == [
         "status 1000000000000000",

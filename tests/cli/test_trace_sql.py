@@ -169,6 +169,8 @@ def test_what_was_lost_is_said(paths: list[str]) -> None:
     assert done.returncode == 0
     assert "gccollect-10" in done.stderr
     assert "what was whole was read" in done.stderr
+    (warning,) = [line for line in done.stderr.splitlines() if line.startswith("warning:")]
+    assert warning.startswith(f"warning: {paths[0]}: ")  # and nothing of the others
 
 
 def test_each_file_is_asked_once(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
-from dotnetdiag.analysis.jit import JitFold, JitReport
+from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
 from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, facts_of
@@ -282,7 +282,7 @@ def _of_one_gc(made: GcReport, rows: Array, seconds: float, process: str) -> Fin
             most = max(named, key=callers.__getitem__)
             text += f", {callers[most]:,} by {short(most)}"
     else:
-        text += f"; {count:,} collections, {columns['generation'].count(2):,} of gen2"
+        text += f"; {count:,} collection{'' if count == 1 else 's'}, {columns['generation'].count(2):,} of gen2"
     return Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
 
 
@@ -337,15 +337,27 @@ def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
 def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
     """That threads waited for the compiler."""
     totals = made.totals
-    share = share_of(totals.foreground_ms, seconds)
+    share = share_of(_waited_ms(made), seconds)
     if totals.foreground_ms < JIT_MS or share < JIT_PERCENT:
         return
+    for_what = "1 method" if totals.foreground == 1 else f"{totals.foreground:,} methods"
     yield Finding(
         severity=share / 2,  # at a start it has to be
         question="jit",
-        text=f"threads waited {totals.foreground_ms:,.0f} ms for the compiler, {share:.0f} % of the time, for {totals.foreground:,} methods: "
+        text=f"threads waited {totals.foreground_ms:,.0f} ms for the compiler, in {share:.0f} % of the time, for {for_what}: "
         "code that is compiled ahead (ReadyToRun) would spare most of it",
     )
+
+
+def _waited_ms(made: JitReport) -> float:
+    """For how long any thread waited for the compiler: what several did at once counts once."""
+    table = made.methods
+    is_waited = np.array([kind == FOREGROUND for kind in table["kind"].to_pylist()], np.bool_)
+    start, lasted = table.numpy("start_ms")[is_waited], np.nan_to_num(table.numpy("compile_ms")[is_waited])
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], (start + lasted)[order]
+    reached = np.maximum.accumulate(end)
+    return float(np.maximum(end - np.maximum(start, np.append(-np.inf, reached[:-1])), 0).sum())
 
 
 def _of_logs(made: LogReport) -> Iterator[Finding]:
@@ -355,10 +367,13 @@ def _of_logs(made: LogReport) -> Iterator[Finding]:
         return
     example = " ".join(str(first["example"] or "").split())[:LONGEST_TEXT]
     told = f' ("{example}")' if example else ""
+    what = (
+        "1 message of level Error or worse was" if number == 1 else f"{number:,} messages of level Error or worse were"
+    )
     yield Finding(
         severity=SOME,
         question="logs",
-        text=f"{number:,} messages of level Error or worse were logged, {first['count']:,} by {first['logger']}{told}",
+        text=f"{what} logged, {first['count']:,} by {first['logger']}{told}",
     )
 
 

@@ -306,6 +306,11 @@ def _next(events: Kept, since: Kept) -> Array:
     for tid in distinct(since.tid).tolist():
         rows = np.flatnonzero(since.tid == tid)
         times = events.ms[events.tid == tid]
-        first = np.append(times, np.nan)[np.searchsorted(times, since.ms[rows], "left")]
+        begins, ends = since.ms[rows], np.append(times, np.nan)
+        place = np.searchsorted(times, begins, "left")
+        # one at the same tick ends what was stopped before that
+        is_open = np.append(False, place[1:] == np.searchsorted(times, begins[:-1], "right"))[: len(place)]
+        is_of_before = is_open & (ends[place] == begins)
+        first = ends[place + is_of_before]
         made[rows] = np.where(first <= np.append(since.ms[rows][1:], np.inf), first, np.nan)
     return made

@@ -27,6 +27,8 @@ from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+SLACK_MS = 1.0
+"""By so much what an event says of how long something took may be more than what is between its events; what says more is damaged."""
 FOLLOWED_EVENTS = 1 << 14
 """So many are waited for before ends are looked for, which costs something each time."""
 _SHARE_OF_OPEN = 8
@@ -181,7 +183,8 @@ class LastingEvents:
         duration = np.maximum(stops.ms - starts["ms"], 0.0)
         if self._lasted is not None:
             told = self._lasted(stops)
-            duration = np.where(np.isnan(told), duration, told)
+            is_damaged = np.isnan(told) | (told > duration + SLACK_MS)
+            duration = np.where(is_damaged, duration, told)
         values = {"duration_ms": duration}
         for name in self._told:
             is_own = name in ("ms", "tid")

@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.grouped_spread import GroupedSpread
 from dotnetdiag.analysis.kind_rows import Values, columns_of
+from dotnetdiag.analysis.lasting import SLACK_MS
 from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
 from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS, routes
@@ -24,6 +25,8 @@ from dotnetdiag.trace.distinct import ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_MOST_QUEUE_MS = 1e10
+"""Four months: what says more, of a request whose end is not known, is damaged."""
 _SUMMED = ("cpu_ms", "lock_ms", "allocated_bytes")
 """What a span has of its own, and of what is within it."""
 _ROW = np.dtype([
@@ -97,6 +100,8 @@ class RequestRows:
         self._warm[group[first]] = (some["start_ms"] + some["duration_ms"])[first]  # of several the first stays
         np.minimum.at(self._open_since, group[still], some["start_ms"][still])
         queue = some["queue_ms"]
+        most = np.where(np.isnan(some["duration_ms"]), _MOST_QUEUE_MS, some["duration_ms"] + SLACK_MS)
+        queue[~(queue <= most)] = np.nan  # no part is longer than the whole
         self._sums.add(
             group,
             {"failed": has_failed, "unknown": is_unknown, "queued": ~np.isnan(queue), "queue_ms": np.nan_to_num(queue)}

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.analysis.pairs import in_order
 from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -78,7 +79,7 @@ class UnnamedEnds:
         """
         own, ends, fails = (np.flatnonzero(some["pid"] == pid) for some in (starts, stops, failures))
         rows, ms = np.append(own, ends), np.append(starts["ms"][own], stops["ms"][ends])
-        order = np.lexsort((np.arange(len(rows)) >= len(own), ms))
+        order = in_order(np.zeros(len(rows), np.int64), ms, np.arange(len(rows)) >= len(own))
         is_stop, rows, ms = order >= len(own), rows[order], ms[order]
         level = np.cumsum(np.where(is_stop, -1, 1))
         level -= (

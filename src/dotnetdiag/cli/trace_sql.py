@@ -80,7 +80,8 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
         show(form or TABLE, lambda: answer, people=lambda: _show(answer), document=lambda: in_json_forms(answer))
     for note in (*answer.notes, *(lines.notes if lines is not None else ())):
         echo(f"note: {note}", err=True)
-    say_losses(", ".join(sources), answer.losses.lost, answer.losses.damage)
+    for name, losses in made.losses_by_recording.items():
+        say_losses(name, losses.lost, losses.damage)
 
 
 def _write(answer: Table, output: Path, form: str | None, *, force: bool) -> None:

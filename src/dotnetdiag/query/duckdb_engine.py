@@ -6,7 +6,7 @@ A query reads recordings, and nothing else: no files, no network, no extensions,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dotnetdiag.errors import UsageError
@@ -82,6 +82,11 @@ class Database:
         if made is None or (statements[-1].type.name in _SILENT and not made.num_rows):
             return Table({}, title="nothing")
         return table_of(made, " ".join(text.split()), self.notes, self.losses)
+
+    @property
+    def losses_by_recording(self) -> Mapping[str, Losses]:
+        """What each recording lacks that was read."""
+        return dict(self._shelf.losses)
 
     @property
     def losses(self) -> Losses:
