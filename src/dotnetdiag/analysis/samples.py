@@ -24,7 +24,8 @@ def cpu_samples(trace: Trace) -> Table:
     """The samples of all threads, as ``cpu`` takes them: by thread, and then by time.
 
     Columns: ``start_ms``, ``duration_ms``, ``pid``, ``tid``, ``thread`` (its name), ``state`` (``cpu``, ``unmanaged``, ``blocked``; None: not told),
-    ``weight`` (in ms), ``leaf``, ``frames`` (leaf first).
+    ``weight`` (in ms), ``leaf``, ``frames`` (leaf first). The weight is what reports add up, ``duration_ms`` how long a sample is in a timeline: of
+    the kernel's samples, each of which stands for a period of their clock, these are not the same.
     """
     return samples_of(cpu(trace))
 
