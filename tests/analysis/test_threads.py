@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from dataclasses import replace
 
@@ -11,10 +12,14 @@ from tests.analysis.traces import Seen, allocation_tick, external, managed, trac
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
+from dotnetdiag.analysis.advice import advice
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.exceptions import exceptions
+from dotnetdiag.analysis.samples import cpu_samples
 from dotnetdiag.analysis.thread_lives import EARLY_MS, ThreadLives
 from dotnetdiag.analysis.threads import NO_EVENTS, NO_SAMPLES, threads
+from dotnetdiag.export import FORMATS
+from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.trace.trace import Trace
 
 
@@ -42,6 +47,26 @@ def test_running_and_waiting_are_told_apart() -> None:
     (row,) = made.threads.to_pylist()
     # how long the last sample lasts is not known
     assert (row["cpu_ms"], row["waiting_ms"], row["samples"], row["allocated_bytes"]) == (2.0, 3.0, 2, 1000)
+
+
+@pytest.mark.parametrize("thread", [(1 << 63) - 1, 1 << 63, (1 << 64) - 1])
+def test_ids_beyond_all_systems_are_those_of_other_reports(thread: int) -> None:
+    """Of a damaged file: 64 bits with a sign."""
+    file = io.BytesIO()
+    with Writer(file, version=5, process_id=77) as writer:
+        writer.add_metadata(
+            Metadata(metadata_id=1, provider="Microsoft-DotNETCore-SampleProfiler", event_id=0, name="")
+        )
+        for at in range(3):
+            writer.write_event(1, 10**6 * at, struct.pack("<I", 2), thread=thread, stack=writer.add_stack([0x1000]))
+    trace = Trace(file.getvalue())
+    told = thread - (1 << 64) if thread >= 1 << 63 else thread
+    assert threads(trace).threads.values("tid") == [told]
+    assert set(cpu_samples(trace).values("tid")) == {told}
+    advice(trace)
+    made = io.BytesIO()
+    FORMATS["perfetto"].write(cpu(trace), made)
+    assert made.getvalue()
 
 
 def created(ms: float, thread: int, flags: int = 0) -> Seen:

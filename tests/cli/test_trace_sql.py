@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -171,6 +172,30 @@ def test_what_was_lost_is_said(paths: list[str]) -> None:
     assert "what was whole was read" in done.stderr
     (warning,) = [line for line in done.stderr.splitlines() if line.startswith("warning:")]
     assert warning.startswith(f"warning: {paths[0]}: ")  # and nothing of the others
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 2), (signal.SIGTERM, 143), (signal.SIGHUP, 129)], ids=lambda one: str(int(one))
+)
+def test_a_signal_ends_a_query_that_would_take_for_ever(number: signal.Signals, code: int, paths: list[str]) -> None:
+    """DuckDB sees a signal when it looks for one, and every second was lost to it."""
+    query = "select sum(a.ms * b.ms * c.ms * d.ms) from events a, events b, events c, events d"
+    words = [sys.executable, "-m", "dotnetdiag", "trace", "sql", *paths, query]
+    with subprocess.Popen(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        try:
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(3)  # it works on it
+            process.send_signal(number)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, said.strip()) == (code, "error: cancelled")
 
 
 def test_each_file_is_asked_once(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -57,6 +57,27 @@ def test_what_fails_leaves_what_was_there_and_nothing_else(force: bool, tmp_path
     with pytest.raises(KeyError), replacing(path, force=force) as file:
         write_and_fail(file)
     assert {one.name: one.read_text() for one in tmp_path.iterdir()} == ({"x": "old"} if force else {})
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_came_to_be_meanwhile_is_not_overwritten(
+    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two callers at once with one name: the second to finish is refused, where the system links files."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    if not links:
+        monkeypatch.setattr(os, "link", refused)
+    path = tmp_path / "x"
+    with pytest.raises(OutputExists) if links else nullcontext(), replacing(path, force=False) as file:
+        file.write(b"second")
+        path.write_text("first")
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == {"x": "first" if links else "second"}
+    with replacing(path, force=True) as file:
+        file.write(b"third")
+    assert path.read_text() == "third"
 
 
 def test_a_link_is_followed_also_one_that_leads_nowhere_yet(tmp_path: Path) -> None:
@@ -225,17 +246,19 @@ def test_a_name_may_be_as_long_as_the_system_lets_it(name: str, tmp_path: Path) 
     assert [one.name for one in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("force", [False, True])
 def test_all_of_several_are_complete_before_the_first_takes_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    force: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, real = list[list[int]](), os.replace
+    call = "replace" if force else "link"
+    seen, real = list[list[int]](), getattr(os, call)
 
-    def replace(part: Path, place: Path) -> None:
+    def named(part: Path, place: Path) -> None:
         seen.append(sorted(one.stat().st_size for one in tmp_path.iterdir()))
         real(part, place)
 
-    monkeypatch.setattr(os, "replace", replace)
-    with replacing_together(force=False) as create:
+    monkeypatch.setattr(os, call, named)
+    with replacing_together(force=force) as create:
         for number in (1, 2, 3):
             create(tmp_path / str(number)).write(bytes(number))
     assert seen == [[1, 2, 3]] * 3

@@ -177,6 +177,7 @@ class ProcessCollections:
         # of the first its sizes tell all, else ticks where the recording is of the program's start
         told = np.where(self.has_generations[:1], before[:1].sum(axis=1), ticked[:1] if ticks else np.nan)
         self.allocated[:1] = np.where(self.starts["Count"][:1] == 1, told, np.nan)
+        self.allocated[self.allocated < 0] = np.nan  # of sizes that are beyond belief
 
     def _committed(self, events: GcEvents, pid: int) -> None:
         """What was committed at the end of each, as the last that was told until then."""

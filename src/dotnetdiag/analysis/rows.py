@@ -165,7 +165,10 @@ class SampleColumns:
         """What the recording says of a value of the ``thread`` column."""
         said = self.context.meaning.thread(number)
         name = said.name or (THREAD_POOL if number in self._pool else "")
-        return ProfileThread(thread_id=said.os_thread_id or 0, process_id=said.process_id, name=name, rows=range(0))
+        thread_id, process_id = _signed(said.os_thread_id or 0), said.process_id
+        if process_id is not None:
+            process_id = _signed(process_id)
+        return ProfileThread(thread_id=thread_id, process_id=process_id, name=name, rows=range(0))
 
 
 def samples_in_order(
@@ -224,6 +227,11 @@ def _dense(column: Array) -> tuple[list[int], Array]:
     table = np.zeros(top + 1, np.int32)
     table[order] = np.arange(len(order))
     return order.tolist(), table[numbers]
+
+
+def _signed(number: int) -> int:
+    """As columns of reports have it, of 64 bits: no system has larger ids, a damaged file may."""
+    return number - (1 << 64) if number >= 1 << 63 else number
 
 
 def profile_of(

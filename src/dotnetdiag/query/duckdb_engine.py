@@ -6,6 +6,7 @@ A query reads recordings, and nothing else: no files, no network, no extensions,
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from dotnetdiag.query.scan import Scan
 from dotnetdiag.query.tables import CALLED, EVENTS, TABLES, contents, find_table, unknown
 from dotnetdiag.table import Losses, Table
 
+_INTERRUPT_S = 5.0
+"""What DuckDB may take to leave a query that is over."""
 _MISSING = re.compile(r"Table(?P<function> Function)? with name ")
 _MISSING_END = " does not exist!"
 _FILE = re.compile(r'(?:Cannot access file|No files found that match the pattern) "')
@@ -119,8 +122,7 @@ class Database:
         defined: set[tuple[str, bool]] = set()
         while True:
             try:
-                relation = self._database.sql(statement)
-                return None if relation is None else answer_of(relation)
+                return self._asked(statement)
             except RuntimeError as error:
                 if "interrupted" in str(error):  # as DuckDB says that somebody has pressed Ctrl-C
                     raise KeyboardInterrupt from error
@@ -130,6 +132,37 @@ class Database:
             except self._duckdb.Error as error:
                 if not self._define_missing(str(error), defined):
                     raise self._meant(error) from error
+
+    def _asked(self, statement: str) -> Any:
+        """What DuckDB answers, asked by a thread: beside its own work a handler of signals runs when it looks for them, which took seconds, or never
+        came. What a handler raises here ends the query.
+        """
+        made: list[Any] = []
+        failed: list[BaseException] = []
+        is_over = threading.Event()
+
+        def ask() -> None:
+            try:
+                relation = self._database.sql(statement)
+                made.append(None if relation is None else answer_of(relation))
+            except BaseException as error:
+                failed.append(error)
+            finally:
+                is_over.set()
+
+        try:
+            threading.Thread(target=ask, daemon=True, name="dotnetdiag query").start()
+        except RuntimeError:  # the system gives this program no more threads
+            ask()
+        try:
+            is_over.wait()
+        except BaseException:
+            self._database.interrupt()
+            is_over.wait(_INTERRUPT_S)
+            raise
+        if failed:
+            raise failed[0]
+        return made[0]
 
     def _define_missing(self, said: str, defined: set[tuple[str, bool]]) -> bool:
         """Make what DuckDB says is not there; False where it says something else, or says it again. Raises as ``sql``."""

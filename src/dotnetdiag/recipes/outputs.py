@@ -112,7 +112,7 @@ def replacing_together(*, force: bool) -> Iterator[Callable[[Path], IO[bytes]]]:
     def create(path: Path) -> IO[bytes]:
         nonlocal current
         check_outputs([path], force=force)
-        current = _Output(path)
+        current = _Output(path, force=force)
         outputs.append(current)
         return current.open()
 
@@ -153,8 +153,8 @@ class _Output:
     moment finds what to remove.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, force: bool) -> None:
+        self.path, self._force = path, force
         self._place = None if is_stream(path) else Path(os.path.realpath(path))
         self._part = None if self._place is None else _name_beside(self._place)
         self._file: IO[bytes] | None = None
@@ -170,8 +170,25 @@ class _Output:
 
     def take_name(self) -> None:
         if self._part is not None and self._place is not None:
-            os.replace(self._part, self._place)
+            if not self._force and self._is_linked():
+                os.unlink(self._part)
+            else:
+                os.replace(self._part, self._place)
             self._part = None
+
+    def _is_linked(self) -> bool:
+        """Whether it has its name beside that of the temporary file; False where the system links no files. Raises OutputExists for a name that
+        somebody has taken meanwhile.
+        """
+        assert self._part is not None
+        assert self._place is not None
+        try:
+            os.link(self._part, self._place)
+        except FileExistsError as error:
+            raise OutputExists(str(self.path)) from error
+        except (OSError, NotImplementedError):
+            return False
+        return True
 
     def discard(self) -> None:
         """Of no effect on what has its name."""
