@@ -62,6 +62,11 @@ MILLISECONDS = "ms"
 SAMPLES = "samples"
 
 
+def as_signed(number: int) -> int:
+    """An id of 64 bits as columns of reports have it: no system has one beyond 63, a damaged file may."""
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileThread:
     """A thread of a profile: its samples are ``rows`` of the table. ``name`` is empty where the trace has none."""

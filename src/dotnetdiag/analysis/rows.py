@@ -11,7 +11,7 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import Origin, ProfileThread
+from dotnetdiag.analysis.profile import Origin, ProfileThread, as_signed
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema
@@ -165,10 +165,7 @@ class SampleColumns:
         """What the recording says of a value of the ``thread`` column."""
         said = self.context.meaning.thread(number)
         name = said.name or (THREAD_POOL if number in self._pool else "")
-        thread_id, process_id = _signed(said.os_thread_id or 0), said.process_id
-        if process_id is not None:
-            process_id = _signed(process_id)
-        return ProfileThread(thread_id=thread_id, process_id=process_id, name=name, rows=range(0))
+        return ProfileThread(thread_id=said.os_thread_id or 0, process_id=said.process_id, name=name, rows=range(0))
 
 
 def samples_in_order(
@@ -229,11 +226,6 @@ def _dense(column: Array) -> tuple[list[int], Array]:
     return order.tolist(), table[numbers]
 
 
-def _signed(number: int) -> int:
-    """As columns of reports have it, of 64 bits: no system has larger ids, a damaged file may."""
-    return number - (1 << 64) if number >= 1 << 63 else number
-
-
 def profile_of(
     columns: SampleColumns,
     samples: SampleRows,
@@ -260,7 +252,9 @@ def profile_of(
     symbols = context.symbols if symbols is None else symbols
     processes = None
     if len(symbols.processes) > 1:
-        processes = np.array([thread.process_id or 0 for thread in samples.threads], np.int64)[samples.thread]
+        processes = np.array([as_signed(thread.process_id or 0) for thread in samples.threads], np.int64)[
+            samples.thread
+        ]
     tree = build_stack_tree(columns.stacks.table, symbols, samples.stack, samples.time, processes, sampled=sampled)
     node = tree.leaves(samples.stack, samples.time, processes).astype(np.int32, copy=False)
     start_ns = context.meaning.info.elapsed_ns(samples.time)

@@ -100,7 +100,7 @@ class Kinds(LazyGroup):
             if files and place and files[place] in self.others:
                 args = [args[place], *args[:place], *args[place + 1 :]]
             elif not place and not ctx.resilient_parsing:
-                place = self._behind_options(ctx, args)
+                place = self.behind_options(ctx, args)
                 if place:
                     args = [args[place], *args[:place], *args[place + 1 :]]
                 else:
@@ -113,7 +113,7 @@ class Kinds(LazyGroup):
             return super().parse_args(ctx, args)
         return super().parse_args(ctx, [self.kind_of(args), *args])
 
-    def _behind_options(self, ctx: click.Context, args: Sequence[str]) -> int:
+    def behind_options(self, ctx: click.Context, args: Sequence[str]) -> int:
         """Where behind an option a kind is named; 0: nowhere."""
         from dotnetdiag.cli.command import Command
 

@@ -165,6 +165,10 @@ class Reports(Kinds):
             return LazyGroup.parse_args(self, ctx, args)
         return super().parse_args(ctx, args)
 
+    def behind_options(self, ctx: click.Context, args: Sequence[str]) -> int:
+        """dotnet-trace has its kind behind the file, and nowhere else."""
+        return 0 if is_compatible() else super().behind_options(ctx, args)
+
     def kind_of(self, args: Sequence[str]) -> str:
         """The kind that is meant by arguments that name none."""
         options = {re.split("[=:]", word, maxsplit=1)[0] for word in args if is_option(word)}
