@@ -196,7 +196,10 @@ def test_the_pause_of_what_is_collected_beside_another_heap_session_is_at_least_
         with client.trace(heap_collect.PROVIDERS) as session:
             saving = threading.Thread(target=session.save, args=(other,))
             saving.start()
-            time.sleep(1)  # its own walk
+            ends = time.monotonic() + 60
+            while session.received_bytes < 100_000:  # its own walk
+                assert time.monotonic() < ends
+                time.sleep(0.02)
             done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
             session.stop()
             saving.join()

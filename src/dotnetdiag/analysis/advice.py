@@ -24,6 +24,7 @@ from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
 from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, facts_of
+from dotnetdiag.analysis.pairs import rest_of_overlaps
 from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.profile import MethodWeight, State
 from dotnetdiag.analysis.request_findings import of_requests
@@ -355,9 +356,8 @@ def _waited_ms(made: JitReport) -> float:
     is_waited = np.array([kind == FOREGROUND for kind in table["kind"].to_pylist()], np.bool_)
     start, lasted = table.numpy("start_ms")[is_waited], np.nan_to_num(table.numpy("compile_ms")[is_waited])
     order = np.argsort(start, kind="stable")
-    start, end = start[order], (start + lasted)[order]
-    reached = np.maximum.accumulate(end)
-    return float(np.maximum(end - np.maximum(start, np.append(-np.inf, reached[:-1])), 0).sum())
+    begin, end = rest_of_overlaps(start[order], (start + lasted)[order])
+    return float((end - begin).sum())
 
 
 def _of_logs(made: LogReport) -> Iterator[Finding]:

@@ -264,7 +264,7 @@ class _Answer:
         if name == "method":
             return self._method.take(found.first)
         if name == "thread":
-            threads = {(one.process_id or 0, one.thread_id): one.name or None for one in self._profile.threads}
+            threads = {one.key: one.name or None for one in self._profile.threads}
             either = {one.thread_id: one.name or None for one in self._profile.threads}
             keys = zip(self._kept.pid[found.first].tolist(), self._kept.tid[found.first].tolist(), strict=True)
             return Text.from_pylist([threads.get(key, either.get(key[1])) for key in keys])

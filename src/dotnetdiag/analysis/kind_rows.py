@@ -310,7 +310,7 @@ class KindStacks:
     def thread_names(self) -> dict[tuple[int, int], str]:
         """The names of threads that have one, by process (0: not told) and id."""
         threads: Sequence[ProfileThread] = self._profile.threads
-        return {(one.process_id or 0, one.thread_id): one.name for one in threads if one.name}
+        return {one.key: one.name for one in threads if one.name}
 
     def profile(
         self, name: str, unit: str, *, weight: str | Array | None = None, lasts: bool = False, state: State = State.NONE

@@ -110,6 +110,12 @@ def under_way(starts: Timed, asked: Timed, stops: Timed) -> Array:
     return made
 
 
+def rest_of_overlaps(begin: Array, end: Array) -> tuple[Array, Array]:
+    """Spans, in the order of their begins, so that no time is in two: of what others before have reached, the rest."""
+    begin = np.maximum(begin, np.append(-np.inf, np.maximum.accumulate(end))[: len(end)])
+    return begin, np.maximum(end, begin)
+
+
 def last_of_threads(rows: Array, most: int) -> Array:
     """Of rows with ``pid``, ``tid`` and ``ms`` the last of each thread, so many, by threads."""
     rows = rows[np.lexsort((rows["ms"], rows["tid"], rows["pid"]))]

@@ -62,11 +62,6 @@ MILLISECONDS = "ms"
 SAMPLES = "samples"
 
 
-def as_signed(number: int) -> int:
-    """An id of 64 bits as columns of reports have it: no system has one beyond 63, a damaged file may."""
-    return number - (1 << 64) if number >= 1 << 63 else number
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileThread:
     """A thread of a profile: its samples are ``rows`` of the table. ``name`` is empty where the trace has none."""
@@ -79,10 +74,21 @@ class ProfileThread:
     """Whether the profile has threads of several processes."""
 
     @property
+    def key(self) -> tuple[int, int]:
+        """The ids of the process and the thread as columns of reports have them, of 64 bits with a sign: no system has larger ones, a damaged file
+        may.
+        """
+        return _signed(self.process_id or 0), _signed(self.thread_id)
+
+    @property
     def label(self) -> str:
         """``Thread (10620)``, as the reference tool prints it, and the name when there is one; of several processes with theirs."""
         process = f"Process {self.process_id} " if self.tells_process else ""
         return f"{process}Thread ({self.thread_id})" + (f" ({self.name})" if self.name else "")
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 64) if number >= 1 << 63 else number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

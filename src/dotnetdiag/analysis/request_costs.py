@@ -10,7 +10,7 @@ import numpy as np
 
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
-from dotnetdiag.analysis.pairs import LatestRows, is_followed, last_of_threads, pairs
+from dotnetdiag.analysis.pairs import LatestRows, is_followed, last_of_threads, pairs, rest_of_overlaps
 from dotnetdiag.analysis.request_spans import Followed, RequestSpans
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.waits import CONTENDED, GOT
@@ -194,9 +194,7 @@ class Pauses:
         for pid in distinct(suspending.pid[stop >= 0]).tolist():
             own = np.flatnonzero((suspending.pid == pid) & (stop >= 0))
             begin, end = suspending.ms[own], restarted.ms[stop[own]]
-            reached = np.maximum.accumulate(end)
-            begin = np.maximum(begin, np.append(-np.inf, reached[:-1]))  # of two that overlap, the rest
-            end = np.maximum(end, begin)
+            begin, end = rest_of_overlaps(begin, end)
             so_far = np.cumsum(end - begin)
             total = np.stack([np.append(0.0, so_far[:-1]), so_far], axis=1).reshape(-1)
             self._lines[pid] = np.stack([begin, end], axis=1).reshape(-1), total

@@ -11,10 +11,11 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import Origin, ProfileThread, as_signed
+from dotnetdiag.analysis.profile import Origin, ProfileThread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema
+from dotnetdiag.trace.ranges import FOREVER
 from dotnetdiag.trace.raw import RawTrace
 from dotnetdiag.trace.stack_ids import StackIds
 from dotnetdiag.trace.stack_tree import build_stack_tree
@@ -252,9 +253,8 @@ def profile_of(
     symbols = context.symbols if symbols is None else symbols
     processes = None
     if len(symbols.processes) > 1:
-        processes = np.array([as_signed(thread.process_id or 0) for thread in samples.threads], np.int64)[
-            samples.thread
-        ]
+        owners = [min(thread.process_id or 0, FOREVER) for thread in samples.threads]  # as `process_ids` has them
+        processes = np.array(owners, np.int64)[samples.thread]
     tree = build_stack_tree(columns.stacks.table, symbols, samples.stack, samples.time, processes, sampled=sampled)
     node = tree.leaves(samples.stack, samples.time, processes).astype(np.int32, copy=False)
     start_ns = context.meaning.info.elapsed_ns(samples.time)

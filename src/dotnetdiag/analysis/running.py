@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from dotnetdiag._dataclasses import replace
-from dotnetdiag.analysis.profile import Profile, State, as_signed
+from dotnetdiag.analysis.profile import Profile, State
 from dotnetdiag.trace.distinct import ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -35,7 +35,7 @@ def without_idle(profile: P) -> P:
 def _limits(profile: Profile) -> Array:
     """How long each sample lasts at most (ns): until a thread of its process has been sampled twice since."""
     count = len(profile)
-    process = ranked(np.array([as_signed(one.process_id or 0) for one in profile.threads], np.int64)[profile.thread])[1]
+    process = ranked(np.array([one.key[0] for one in profile.threads], np.int64)[profile.thread])[1]
     order = np.lexsort((profile.start_ns, process))
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)

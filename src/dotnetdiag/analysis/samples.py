@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.cpu import cpu
-from dotnetdiag.analysis.profile import DIGITS, Profile, State, as_signed
+from dotnetdiag.analysis.profile import DIGITS, Profile, State
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, ListOf, Text
 from dotnetdiag.events.layout import Kind
@@ -34,9 +34,8 @@ def samples_of(profile: Profile) -> Table:
     """The samples of a profile; ``weight`` in its unit."""
     names = Text.from_pylist(profile.frame_names())
     process = [thread.process_id for thread in profile.threads]
-    own = np.array([as_signed(one or 0) for one in process], np.int64)[profile.thread]
+    own, tid = np.array([thread.key for thread in profile.threads], np.int64).reshape(-1, 2)[profile.thread].T
     said = np.array([one is not None for one in process], np.bool_)[profile.thread]
-    tid = np.array([as_signed(thread.thread_id) for thread in profile.threads], np.int64)[profile.thread]
     leaf = profile.tree.frame[profile.node]
     states = Text.from_pylist([state.name.lower() for state in State])
     threads = Text.from_pylist([thread.name for thread in profile.threads])

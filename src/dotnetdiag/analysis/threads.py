@@ -19,7 +19,7 @@ from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
-from dotnetdiag.analysis.profile import State, as_signed
+from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.running import without_idle
 from dotnetdiag.analysis.running_groups import KeyedGroups
@@ -122,9 +122,7 @@ class ThreadsFold:
         }
         names = _names(cpu, contention, waits, allocations, exceptions)
         keyed = {*told, *(key for one in figures.values() for key in one)}
-        sampled = (
-            (as_signed(one.process_id or 0), as_signed(one.thread_id)) for one in cpu.threads
-        )  # some once: a sample without a length
+        sampled = (one.key for one in cpu.threads)  # some once: a sample without a length
         keyed |= {(*one, 0) for one in {*names, *sampled} - {key[:2] for key in keyed}}
         keys = sorted(keyed)
         of_id = Counter(key[:2] for key in keys)
@@ -203,8 +201,8 @@ class _Samples:
     """Which threads the samples of a profile are of."""
 
     def __init__(self, profile: StackProfile, lives: ThreadLives) -> None:
-        self.pid = np.array([as_signed(one.process_id or 0) for one in profile.threads], np.int64)[profile.thread]
-        self.tid = np.array([as_signed(one.thread_id) for one in profile.threads], np.int64)[profile.thread]
+        keys = np.array([one.key for one in profile.threads], np.int64).reshape(-1, 2)
+        self.pid, self.tid = keys[profile.thread].T
         self.number = lives.number(self.pid, self.tid, profile.start_ns / 1e6)
         columns = [self.pid, self.tid, self.number]
         first, self._which = combined(columns, len(profile))
@@ -247,4 +245,4 @@ def _names(
 
 
 def _named(profile: StackProfile) -> dict[tuple[int, int], str]:
-    return {(as_signed(one.process_id or 0), as_signed(one.thread_id)): one.name for one in profile.threads if one.name}
+    return {one.key: one.name for one in profile.threads if one.name}

@@ -145,7 +145,7 @@ def samples_only(samples: StackProfile) -> Tracks:
     """The tracks of a profile alone."""
     return Tracks(
         samples=samples,
-        threads={(one.process_id or 0, one.thread_id): one.name for one in samples.threads},
+        threads={one.key: one.name for one in samples.threads},
         end_ns=max(samples.to_ns, 1),
     )
 

@@ -97,15 +97,14 @@ class Kinds(LazyGroup):
         files = leading(args)
         if not {*files[:1]} & {*self.entries}:
             place = next((at for at, word in enumerate(files) if word in self.entries), 0)
-            if files and place and files[place] in self.others:
-                args = [args[place], *args[:place], *args[place + 1 :]]
+            if place and files[place] not in self.others:
+                place = 0
             elif not place and not ctx.resilient_parsing:
                 place = self.behind_options(ctx, args)
-                if place:
-                    args = [args[place], *args[:place], *args[place + 1 :]]
-                else:
-                    for word in files[1:]:
-                        self._refuse_misspelled(ctx, word)
+                for word in () if place else files[1:]:
+                    self._refuse_misspelled(ctx, word)
+            if place:
+                args = [args[place], *args[:place], *args[place + 1 :]]
         if args and args[0] in self.entries:
             return super().parse_args(ctx, args)
         ctx.meta[IMPLIED] = len(files) == len(args)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dotnetdiag.analysis.filters import with_states
 from dotnetdiag.analysis.lanes import lanes, tops
-from dotnetdiag.analysis.profile import Array, as_signed
+from dotnetdiag.analysis.profile import Array
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.tracks import REQUESTS, Slices, Tracks, samples_only
 from dotnetdiag.export.protobuf_rows import Rows, data, number, varints
@@ -82,7 +82,7 @@ class _Trace:
         if not len(profile):
             return
         iid = self._stacks(profile, style)
-        threads = [self._whose(as_signed(one.process_id or 0), as_signed(one.thread_id)) for one in profile.threads]
+        threads = [self._whose(*one.key) for one in profile.threads]
         for pid, tid in threads:
             self._thread(pid, tid)
         owner = np.array(threads, np.int64)[profile.thread]

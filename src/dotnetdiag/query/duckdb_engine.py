@@ -151,10 +151,10 @@ class Database:
                 is_over.set()
 
         try:
-            threading.Thread(target=ask, daemon=True, name="dotnetdiag query").start()
-        except RuntimeError:  # the system gives this program no more threads
-            ask()
-        try:
+            try:
+                threading.Thread(target=ask, daemon=True, name="dotnetdiag query").start()
+            except RuntimeError:  # the system gives this program no more threads
+                ask()
             is_over.wait()
         except BaseException:
             self._database.interrupt()

@@ -186,7 +186,10 @@ class _Output:
             os.link(self._part, self._place)
         except FileExistsError as error:
             raise OutputExists(str(self.path)) from error
-        except (OSError, NotImplementedError):
+        except (
+            OSError,
+            NotImplementedError,
+        ):  # FAT, some that are mounted over a network; what else is wrong `replace` says too
             return False
         return True
 
