@@ -35,8 +35,9 @@ from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.wait_findings import of_deadlock, of_waits
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
-from dotnetdiag.events import EventSchema
+from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.table.parts import parts
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
@@ -247,43 +248,70 @@ def _findings(answers: Answers) -> Iterator[Finding]:
 
 
 def _of_gc(made: GcReport, allocated: AllocationReport, seconds: float) -> Iterator[Finding]:
-    pids = made.collections.numpy("pid")
-    processes = distinct(pids).tolist()
+    processes = _collections_by_process(made)
     if len(processes) == 1:
-        one = _of_one_gc(made, np.arange(len(pids)), seconds, "the program")
+        (one,) = (_of_one_gc(of, seconds, "the program") for of in processes.values())
         if one is not None:
             yield one if "induced" in one.text else replace(one, text=one.text + _allocated(made, allocated))
         return
-    several = [_of_one_gc(made, np.flatnonzero(pids == pid), seconds, f"process {pid}") for pid in processes]
+    several = [_of_one_gc(of, seconds, f"process {pid}") for pid, of in sorted(processes.items())]
     found = [one for one in several if one is not None]
     yield from sorted(found, key=lambda one: -one.severity)[:MOST_PROCESSES]
 
 
-def _of_one_gc(made: GcReport, rows: Array, seconds: float, process: str) -> Finding | None:
+class _Collections:
+    """Of one process, some after the others."""
+
+    def __init__(self) -> None:
+        self.count = self.of_gen2 = 0
+        self.is_told = False
+        self.paused = self.longest = 0.0
+        self.reasons, self.callers = Counter[str](), Counter[str]()
+
+    def add(self, columns: Mapping[str, Column], rows: Array) -> None:
+        """Some more."""
+        some: dict[str, list[Any]] = {
+            name: column.take(rows).to_pylist() for name, column in columns.items() if name != "pid"
+        }
+        pauses = np.array([one for one in some["pause_ms"] if one is not None], np.float64)
+        self.count += len(rows)
+        self.is_told |= len(pauses) > 0
+        self.paused += float(pauses.sum())
+        self.longest = max(self.longest, float(pauses.max(initial=0.0)))
+        self.of_gen2 += some["generation"].count(2)
+        self.reasons.update(some["reason"])
+        self.callers.update(some["induced_by"])
+
+
+def _collections_by_process(made: GcReport) -> dict[int, _Collections]:
+    found: dict[int, _Collections] = {}
+    for part in parts(made.collections, ("pid", "reason", "generation", "induced_by", "pause_ms")):
+        pids = np.array(part["pid"].to_pylist(), np.int64)
+        for pid in distinct(pids).tolist():
+            found.setdefault(pid, _Collections()).add(part, np.flatnonzero(pids == pid))
+    return found
+
+
+def _of_one_gc(of: _Collections, seconds: float, process: str) -> Finding | None:
     """Of the collections of one process."""
-    columns: dict[str, list[Any]] = {
-        name: made.collections[name].take(rows).to_pylist() for name in ("reason", "generation", "induced_by")
-    }
-    is_told = any(one is not None for one in made.collections["pause_ms"].take(rows).to_pylist())
-    pauses = np.nan_to_num(made.collections.numpy("pause_ms")[rows])
-    paused, longest, count = float(pauses.sum()), float(pauses.max(initial=0.0)), len(rows)
-    share, induced = share_of(paused, seconds), sum(map(_is_induced, columns["reason"]))
+    paused, longest, count = of.paused, of.longest, of.count
+    share = share_of(paused, seconds)
+    induced = sum(often for reason, often in of.reasons.items() if _is_induced(reason))
     is_long = share >= PAUSED_PERCENT or longest >= LONG_PAUSE_MS
     is_induced = induced >= INDUCED and induced >= INDUCED_SHARE * count
     if not (is_long or is_induced):
         return None
     of_time = f"{share:.1f} % of the time" if share >= LEAST_SHOWN else f"{paused:,.1f} ms in all"
     text = f"the collector paused {process} for {of_time}, {longest:,.1f} ms at most"
-    if not is_told:
+    if not of.is_told:
         text = f"how long the collector paused {process} is not told"
     if is_induced:
         text += f": {induced:,} of {count:,} collections are induced"
-        callers = Counter(columns["induced_by"])
-        if named := [one for one in callers if is_named(one)]:  # few of many
-            most = max(named, key=callers.__getitem__)
-            text += f", {callers[most]:,} by {short(most)}"
+        if named := [one for one in of.callers if is_named(one)]:  # few of many
+            most = max(named, key=of.callers.__getitem__)
+            text += f", {of.callers[most]:,} by {short(most)}"
     else:
-        text += f"; {count:,} collection{'' if count == 1 else 's'}, {columns['generation'].count(2):,} of gen2"
+        text += f"; {count:,} collection{'' if count == 1 else 's'}, {of.of_gen2:,} of gen2"
     return Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
 
 

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis import nameless
-from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
-from dotnetdiag.analysis.condemned import INDUCED
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, Seconds, fold, in_seconds, seconds_of
-from dotnetdiag.analysis.gc_events import (
-    BACKGROUND_PHASES,
-    GENERATIONS,
-    START,
-    GcEvents,
-    is_gc,
-)
-from dotnetdiag.analysis.gc_process import COMPACT, MARKS, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
+from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
+from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ticks_told
 from dotnetdiag.analysis.kept_events import having, words_of
-from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.report import Report
+from dotnetdiag.analysis.spilled import SLICE_ROWS
+from dotnetdiag.analysis.spilled_columns import SpilledColumns
+from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import by_stack
-from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Coded, Text, concat
-from dotnetdiag.events.layout import Kind
-from dotnetdiag.table import Table
+from dotnetdiag.events import Column, EventSchema
+from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
-
-_PROMOTED = tuple(f"TotalPromotedSize{place}" for place in range(len(GENERATIONS)))
 
 NO_EVENTS = "no collections: none took place, or the recording lacks their events (record with --profile gc-collect, or gc-verbose)"
 
@@ -87,7 +79,8 @@ class GcReport(Report):
 def gc(trace: Trace) -> GcReport:
     """Every collection of a recording, and what they come to."""
     # of most windows it keeps a few rows of each of ten types: of half as many windows it is a tenth quicker
-    (made,) = fold(trace, GcFold(seconds=seconds_of(trace)), rows=2 * FOLDED_ROWS)
+    rows = FOLDED_ROWS * (2 if trace.raw.source.is_modest else 1)
+    (made,) = fold(trace, GcFold(seconds=seconds_of(trace)), rows=rows)
     return made
 
 
@@ -98,7 +91,7 @@ class GcFold:
 
     def __init__(self, *, seconds: Seconds = None) -> None:
         self._seconds = seconds
-        self._events = GcEvents()
+        self._events, self._rows = GcEvents(), CollectionRows()
         self.tally = self._events.tally
         self._losses = LossesToTell()
         self._words: dict[str, Callable[[int], str] | None] = {"Reason": None, "Type": None}
@@ -112,20 +105,25 @@ class GcFold:
         self._losses.of(window)
         self._words = {name: known or words_of(window, having(START), name) for name, known in self._words.items()}
         self._events.feed(window)
+        self._rows.settle(self._events, self._words)
 
     def result(self) -> GcReport:
         """The answer."""
-        by_process = [made for pid in self._pids() if (made := ProcessCollections(self._events, pid)).count]
-        columns = _columns(by_process, self._words)
-        columns["induced_by"], induced, notes = self._induced(by_process)
-        notes = notes if by_process else (NO_EVENTS,)
+        rows = self._rows.finish(self._events, self._words)
+        method, induced, notes = self._induced()
+        notes = notes if rows else (NO_EVENTS,)
         losses = self._losses.told
+        columns = _Columns(
+            [(own, self._events.ticked(pid)) for pid, own in rows],
+            {name: Text.from_pylist([*texts.names, ""]) for name, texts in self._rows.texts.items()},
+            method,
+        )
         return GcReport(
-            collections=answer_table("collections", columns, notes, losses),
+            collections=columns.table(notes, losses),
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
             by_stack=answer_table("stacks of induced collections", self._by_stack(induced, notes), notes, losses),
             induced=induced,
-            totals=_totals(by_process, in_seconds(self._seconds)),
+            totals=_totals(columns, self._rows.induced, in_seconds(self._seconds)),
             notes=notes,
         )
 
@@ -154,118 +152,100 @@ class GcFold:
                 "survived_percent": number(100 * survived / own),
             }
 
-    def _induced(self, processes: Sequence[ProcessCollections]) -> tuple[Column, StackProfile, tuple[str, ...]]:
-        """Who asked for each collection, of those that a program asks for: the collection begins next; the stacks; and notes on who is not told."""
-        kept = self._events.triggered.kept
-        made = self._events.triggered.result(
-            "Induced collections", "collections", np.where(np.isin(kept["Reason"], INDUCED), 1.0, -1.0)
-        )
-        is_induced = bool(np.isin(kept["Reason"], INDUCED).any())
-        notes = () if not is_induced else made.unnamed if made.has_stacks else (NO_CALLERS,)
-        methods: list[Array] = []
-        for one in processes:
-            of = np.full(one.count, len(kept))
-            rows = np.flatnonzero((kept.pid == one.pid) & np.isin(kept["Reason"], INDUCED))
-            at = np.searchsorted(one.starts.ms, kept.ms[rows], "left")
-            of[at[at < one.count]] = rows[at < one.count]
-            of[~np.isin(one.starts["Reason"], INDUCED)] = len(kept)
-            methods.append(of)
-        rows = np.concatenate([np.zeros(0, np.int64), *methods])
-        told = rows < len(kept)
+    def _induced(self) -> tuple[Coded, StackProfile, tuple[str, ...]]:
+        """Who asked for collections, of those that a program asks for; the stacks; and notes on who is not told."""
+        count = self._events.induced.count
+        made = self._events.induced.result("Induced collections", "collections", np.ones(count))
+        notes = () if not count else made.unnamed if made.has_stacks else (NO_CALLERS,)
+        return made.method, made.profile, notes
+
+
+class _Columns:
+    """Makes columns of the table, here or where it was sent to: of rows of each process, and what its ticks tell."""
+
+    def __init__(
+        self, processes: Sequence[tuple[SpilledColumns, Array | None]], words: Mapping[str, Text], method: Coded
+    ) -> None:
+        self._processes, self._words, self._method = processes, words, method
+
+    def __len__(self) -> int:
+        return sum(len(rows) for rows, _ in self._processes)
+
+    def __call__(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+        return {name: self._column(name, first, last) for name in names}
+
+    @property
+    def processes(self) -> int:
+        """How many have collections."""
+        return len(self._processes)
+
+    def table(self, notes: Sequence[str], losses: Losses) -> Table:
+        """All of them, of which those that are not in memory are read when somebody asks."""
+        if all(rows.is_held for rows, _ in self._processes):
+            return answer_table("collections", self(COLUMNS, 0, len(self)), notes, losses)
+        return answer_sliced("collections", COLUMNS, len(self), self, notes, losses)
+
+    def values(self, name: str, first: int, last: int) -> Array:
+        """Of some rows, NaN where a figure is not known."""
+        found, begin = list[Array](), 0
+        for rows, ticks in self._processes:
+            of = max(first - begin, 0), min(last - begin, len(rows))
+            if of[0] < of[1]:
+                found.append(ticks_told(rows, ticks, *of) if name == ALLOCATED else rows.column(name, *of))
+            begin += len(rows)
+        return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0)
+
+    def slices(self, name: str) -> Iterator[Array]:
+        """Those that are known, some at a time."""
+        for first in range(0, len(self), SLICE_ROWS):
+            values = self.values(name, first, min(first + SLICE_ROWS, len(self)))
+            unknown = np.isnan(values)
+            yield values[~unknown] if unknown.any() else values
+
+    def _column(self, name: str, first: int, last: int) -> Column:
+        if name == INDUCED_BY:
+            return self._induced_by(self.values("asked", first, last).astype(np.int64))
+        values = self.values(name, first, last)
+        if name in self._words:
+            return Coded(self._words[name], values.astype(np.int64), mask(values >= 0))
+        return number(values) if name in FIGURES else whole(values)
+
+    def _induced_by(self, asked: Array) -> Coded:
+        told = asked >= 0
         if not told.any():
-            return texts([], np.full(len(rows), -1)), made.profile, notes
-        method = made.method.take(np.where(told, rows, 0))
-        known = told if method.valid is None else told & method.valid
-        return Coded(method.texts, method.which, mask(known)), made.profile, notes
-
-    def _pids(self) -> list[int]:
-        pids: list[int] = distinct(self._events.kept(START).pid).tolist()
-        return pids
+            return texts([], np.full(len(asked), -1))
+        method = self._method.take(np.where(told, asked, 0))
+        return Coded(method.texts, method.which, mask(told if method.valid is None else told & method.valid))
 
 
-_FIGURES: Mapping[str, Callable[[ProcessCollections], Array]] = {
-    "start_ms": lambda one: one.starts.ms,
-    "duration_ms": lambda one: one.stop_ms - one.starts.ms,
-    "pause_start_ms": lambda one: one.pause_start_ms,
-    "pause_ms": lambda one: one.pause_ms,
-    "suspend_ms": lambda one: one.suspend_ms,
-    "mark_ms": lambda one: one.phase_ms(MARKS),
-    "plan_ms": lambda one: one.phase_ms(PLAN),
-    "relocate_ms": lambda one: one.where(one.phase_ms(RELOCATE_OR_SWEEP), compacting=True),
-    "compact_ms": lambda one: one.where(one.phase_ms(COMPACT), compacting=True),
-    "sweep_ms": lambda one: one.where(one.phase_ms(RELOCATE_OR_SWEEP), compacting=False),
-} | {f"{name}_ms": lambda one, name=name: one.phases[name] for name in BACKGROUND_PHASES}
-_COUNTS: Mapping[str, Callable[[ProcessCollections], Array]] = {
-    "before_bytes": lambda one: one.total("SizeBefore"),
-    "after_bytes": lambda one: one.total("SizeAfter", one.has_generations | (one.heap_row >= 0)),
-    "promoted_bytes": lambda one: one.summed(_PROMOTED),
-    "allocated_bytes": lambda one: one.allocated,
-    "committed_bytes": lambda one: one.committed,
-    "heaps": lambda one: one.of_all("NumHeaps"),
-    "pinned_objects": lambda one: one.of_heaps("PinnedObjectCount"),
-    "finalized_objects": lambda one: one.of_heaps("FinalizationPromotedCount"),
-    "handles": lambda one: one.of_heaps("GCHandleCount"),
-    "memory_load_percent": lambda one: one.of_all("MemoryPressure"),
-} | {
-    f"{generation}_{name}_bytes": lambda one, place=place, fields=fields: np.asarray(
-        sum(one.generation(place, field) for field in fields)
-    )
-    for place, generation in enumerate(GENERATIONS)
-    for name, fields in {
-        "before": ("SizeBefore",),
-        "after": ("SizeAfter",),
-        "survived": ("PinnedSurv", "NonePinnedSurv"),
-        "free": ("FreeListAfter", "FreeObjAfter"),
-        "budget": ("NewAllocation",),
-    }.items()
-}
+INDUCED_BY = "induced_by"
+COLUMNS = ("pid", "number", "generation", *WORDS, *FIGURES, *COUNTS, INDUCED_BY)
 
 
-def _columns(
-    processes: Sequence[ProcessCollections], words: Mapping[str, Callable[[int], str] | None]
-) -> dict[str, Column]:
-    def joined(make: Callable[[ProcessCollections], Array]) -> Array:
-        return np.concatenate([make(one) for one in processes]) if processes else np.zeros(0)
-
-    def named(field: str) -> Column:
-        numbers = joined(lambda one: one.starts[field]).astype(np.int64)
-        return Coded.naming(Scalar(numbers, None, Kind.I8), words[field] or str)
-
-    columns: dict[str, Column] = {
-        "pid": whole(joined(lambda one: one.starts.pid)),
-        "number": whole(joined(lambda one: one.starts["Count"])),
-        "generation": whole(joined(lambda one: one.starts["Depth"])),
-        "reason": named("Reason"),
-        "type": named("Type"),
-        "condemned": concat([Text.from_pylist([]), *(one.condemned for one in processes)]),
-    }
-    for name, make in _FIGURES.items():
-        values = joined(make)
-        columns[name] = number(values)
-    for name, make in _COUNTS.items():
-        columns[name] = whole(joined(make))
-    return columns
-
-
-def _totals(processes: Sequence[ProcessCollections], seconds: float | None) -> GcTotals:
-    def joined(make: Callable[[ProcessCollections], Array]) -> Array:
-        made = np.concatenate([make(one) for one in processes]) if processes else np.zeros(0)
-        return made[~np.isnan(made.astype(np.float64))]
-
-    pauses = joined(lambda one: one.pause_ms)
-    allocated = joined(_COUNTS["allocated_bytes"])
-    heaps, before = joined(_COUNTS["heaps"]), joined(_COUNTS["before_bytes"])
+def _totals(of: _Columns, induced: int, seconds: float | None) -> GcTotals:
+    pauses = Spread()
+    for values in of.slices("pause_ms"):
+        pauses.add(values)
+    allocated = [(float(values.sum()), len(values)) for values in of.slices(ALLOCATED)]
+    allocated_bytes = sum(total for total, _ in allocated) if any(count for _, count in allocated) else None
+    pause_ms = pauses.total
     return GcTotals(
-        count=sum(one.count for one in processes),
-        induced=int(sum(np.isin(one.starts["Reason"], INDUCED).sum() for one in processes)),
-        pause_ms=float(pauses.sum()),
-        max_pause_ms=float(pauses.max(initial=0.0)),
-        mean_pause_ms=float(pauses.mean()) if len(pauses) else None,
-        pause_percent=float(pauses.sum()) / max(1, len(processes)) / seconds / 10 if seconds else None,
-        pauses_ms=quantiles_of(pauses),
-        allocated_bytes=int(allocated.sum()) if len(allocated) else None,
-        allocated_bytes_per_second=float(allocated.sum()) / seconds if len(allocated) and seconds else None,
-        promoted_bytes=int(joined(_COUNTS["promoted_bytes"]).sum()),
-        max_before_bytes=int(before.max()) if len(before) else None,
-        heaps=int(heaps.max()) if len(heaps) else None,
+        count=len(of),
+        induced=induced,
+        pause_ms=pause_ms,
+        max_pause_ms=pauses.most,
+        mean_pause_ms=pause_ms / len(pauses) if len(pauses) else None,
+        pause_percent=pause_ms / max(1, of.processes) / seconds / 10 if seconds else None,
+        pauses_ms=pauses.quantiles(),
+        allocated_bytes=None if allocated_bytes is None else int(allocated_bytes),
+        allocated_bytes_per_second=allocated_bytes / seconds if allocated_bytes is not None and seconds else None,
+        promoted_bytes=int(sum(float(values.sum()) for values in of.slices("promoted_bytes"))),
+        max_before_bytes=_most(of.slices("before_bytes")),
+        heaps=_most(of.slices("heaps")),
     )
+
+
+def _most(slices: Iterator[Array]) -> int | None:
+    """The largest of all, None of none."""
+    found = [int(values.max()) for values in slices if len(values)]
+    return max(found) if found else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.analysis.condemned import INDUCED
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.kept_events import (
@@ -26,7 +28,7 @@ from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
-from dotnetdiag.trace.tally import Tally
+from dotnetdiag.trace.tally import SumsBetween, Tally
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -101,7 +103,7 @@ BACKGROUND_PHASES: Mapping[str, tuple[int, int]] = {
 BGC1stNonConStop, BGC1stConStop, BGC2ndNonConStart, BGC2ndNonConStop, BGC2ndConStart, BGC2ndConStop.
 """
 _IN_BACKGROUND = sorted({number for both in BACKGROUND_PHASES.values() for number in both})
-_COMMITTED = (
+COMMITTED_FIELDS = (
     "TotalCommittedInUse",
     "TotalCommittedInGlobalDecommit",
     "TotalCommittedInFree",
@@ -121,8 +123,21 @@ def is_gc(schema: EventSchema) -> bool:
     ) or is_worker(schema)
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Told:
+    """What is kept of one process: events by their ids, those of phases in the ``background`` too, and those that tell how many bytes are
+    ``committed``. ``before``: so many collections had begun that nothing is kept of any more.
+    """
+
+    pid: int
+    kept: Mapping[int, Kept]
+    background: Mapping[int, Kept]
+    committed: Kept
+    before: int
+
+
 class GcEvents:
-    """Takes windows; :meth:`kept` is what came.
+    """Takes windows; :meth:`of` is what came, and has not been forgotten.
 
     Of allocation ticks, which may be millions, only their sum from one start of a collection to the next is kept, and of the heaps of one
     collection their sums.
@@ -132,14 +147,14 @@ class GcEvents:
         self._kept = {
             number: KeptEvents(having(number), names, lists=_LISTS.get(number)) for number, names in _FIELDS.items()
         }
-        self.background = {number: KeptEvents(of_source(PRIVATE, number)) for number in _IN_BACKGROUND}
-        """Ends and begins of phases, by id."""
+        self._background = {number: KeptEvents(of_source(PRIVATE, number)) for number in _IN_BACKGROUND}
         self._ticks, self._starts = OfTypes(having(TICK)), OfTypes(having(START))
-        self.triggered = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",)))
-        """Who asked for collections."""
-        self._committed = KeptEvents(named(COMMITTED), _COMMITTED)
+        self.induced = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",)), _induced)
+        """Who asked for collections, of those that a program asks for."""
+        self._committed = KeptEvents(named(COMMITTED), COMMITTED_FIELDS)
+        self._before: Counter[int] = Counter()
         self._started: Counter[int] = Counter()
-        self._ticked: Counter[tuple[int, int]] = Counter()
+        self._ticked: defaultdict[int, SumsBetween] = defaultdict(SumsBetween)
         self.tally = Tally(having(TICK), AMOUNTS, having(START))
         """What ticks come to is added up where no window has them."""
         self.by_heap: dict[tuple[int, int], Array] = {}
@@ -156,16 +171,39 @@ class GcEvents:
                 if number == PER_HEAP:
                     self._add_heaps(kept)
                 keeper.add(_summed(kept) if number == PER_HEAP else kept)
-        self.triggered.feed(window)
-        for one in self.background.values():
+        self.induced.feed(window)
+        for one in self._background.values():
             one.feed(window)
         self._committed.feed(window)
 
-    @property
-    def committed(self) -> tuple[Kept, Array]:
-        """The events that tell how many bytes are committed, and these."""
-        kept = self._committed.all()
-        return kept, np.sum([np.maximum(kept[name], 0) for name in _COMMITTED], axis=0)
+    def __len__(self) -> int:
+        """The collections of which something is kept."""
+        return len(self._kept[START])
+
+    def pids(self) -> list[int]:
+        """The processes that these are of."""
+        found: list[int] = distinct(self._kept[START].all().pid).tolist()
+        return found
+
+    def of(self, pid: int) -> Told:
+        """What is kept of a process."""
+
+        def own(kept: Mapping[int, KeptEvents]) -> Mapping[int, Kept]:
+            return {number: one.all().of_process(pid) for number, one in kept.items()}
+
+        return Told(
+            pid=pid,
+            kept=own(self._kept),
+            background=own(self._background),
+            committed=self._committed.all().of_process(pid),
+            before=self._before[pid],
+        )
+
+    def forget(self, pid: int, ms: float, collections: int) -> None:
+        """All that came of a process before a time, in which so many collections began."""
+        for one in (*self._kept.values(), *self._background.values(), self._committed):
+            one.forget(pid, ms)
+        self._before[pid] += collections
 
     def _add_heaps(self, told: Kept) -> None:
         missing = untold(told[VALUES])
@@ -192,21 +230,19 @@ class GcEvents:
                 places, sizes = (rows, amounts) if len(own) == len(rows) else (rows[own], amounts[own])
                 ends = np.append(np.searchsorted(places, begun[begun_by == pid]), len(places))  # collections are few
                 sums = np.diff(np.append(0, np.cumsum(sizes))[ends], prepend=0)
-                for place in np.flatnonzero(sums).tolist():
-                    self._ticked[pid, self._started[pid] + place] += int(sums[place])
+                self._ticked[pid].mark(self._started[pid])
+                self._ticked[pid].add(sums)
         self._started.update(begun_by.tolist())
 
-    def ticked(self, pid: int) -> Mapping[int, int]:
-        """By how many collections had begun in a process: bytes that allocation ticks tell of. A recording whose ticks were added up in passing is of
-        one process.
+    def ticked(self, pid: int) -> Array | None:
+        """By how many collections had begun in a process: bytes that allocation ticks tell of; None where there are none. A recording whose ticks
+        were added up in passing is of one process.
         """
-        found = Counter({place: size for (own, place), size in self._ticked.items() if own == pid})
-        found.update({place: size for place, size in enumerate(self.tally.sums) if size})
-        return found
-
-    def kept(self, number: int) -> Kept:
-        """All events with an id."""
-        return self._kept[number].all()
+        found = self._ticked[pid].told(), self.tally.sums.told()
+        made = np.zeros(max(map(len, found)), np.int64)
+        for one in found:
+            made[: len(one)] += one
+        return made if made.any() else None
 
 
 def untold(values: Array) -> Array:
@@ -224,6 +260,12 @@ def _amounts(ticks: EventTable) -> Array:
         narrow = number_of(ticks.get(f"payload.{AMOUNTS[1]}"), len(ticks))
         wide = np.where(missing, whole_numbers(narrow), wide)
     return np.maximum(wide, 0)
+
+
+def _induced(asked: Kept, _: Array) -> tuple[Array, Kept]:
+    """Those that a program asks for."""
+    rows = np.flatnonzero(np.isin(asked["Reason"], INDUCED))
+    return rows, asked if len(rows) == len(asked) else asked.of(rows)
 
 
 def _summed(heaps: Kept) -> Kept:

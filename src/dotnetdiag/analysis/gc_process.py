@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.answers import texts
 from dotnetdiag.analysis.condemned import INDUCED, condemned
 from dotnetdiag.analysis.gc_events import (
     BACKGROUND_PHASES,
+    COMMITTED_FIELDS,
     GENERATIONS,
     GLOBAL,
     HEAP,
@@ -31,12 +31,11 @@ from dotnetdiag.analysis.gc_events import (
     SUSPENDED,
     SUSPENDING,
     VALUES,
-    GcEvents,
+    Told,
     untold,
 )
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import picked
-from dotnetdiag.events.columns import Coded
 from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -58,45 +57,41 @@ _US = 1000.0
 class ProcessCollections:
     """The collections of one process, in the order of their starts."""
 
-    def __init__(self, events: GcEvents, pid: int) -> None:
-        self.pid = pid
-
-        def own(number: int) -> Kept:
-            return events.kept(number).of_process(pid)
-
-        self.starts = own(START)
+    def __init__(self, told: Told) -> None:
+        self.pid = told.pid
+        self.starts = told.kept[START]
         self.count = len(self.starts)
-        stops, heaps = own(STOP), own(HEAP)
-        suspensions = own(SUSPENDING)
+        stops, heaps = told.kept[STOP], told.kept[HEAP]
+        suspensions = told.kept[SUSPENDING]
         reasons = suspensions["Reason"]
         suspensions = suspensions.of(np.flatnonzero((reasons == _FOR_GC) | (reasons == _PREPARATION)))
         self.is_background = self.starts["Type"] == _BACKGROUND
         self.stop_row = _stops(self.starts, stops)
         """Of each, the row of its stop; -1: none came."""
         self.stop_ms = picked(stops.ms, self.stop_row, np.nan)
-        self._pauses(suspensions, own(SUSPENDED), own(RESTARTED))
+        self._pauses(suspensions, told.kept[SUSPENDED], told.kept[RESTARTED])
         started = np.full(len(stops), -1)
         started[self.stop_row[self.stop_row >= 0]] = np.flatnonzero(self.stop_row >= 0)
         self.heap_row = _rows(self.count, started, np.searchsorted(stops.ms, heaps.ms, "right") - 1)
         self.heaps = heaps
-        self._history(stops, started, own(PER_HEAP), own(GLOBAL))
-        self._allocated(events, pid)
-        self._committed(events, pid)
-        self.phases = {name: self._background_ms(events, *both) for name, both in BACKGROUND_PHASES.items()}
+        self._history(stops, started, told.kept[PER_HEAP], told.kept[GLOBAL])
+        self._allocated()
+        self._committed(told.committed)
+        self.phases = {name: self._background_ms(told, *both) for name, both in BACKGROUND_PHASES.items()}
         """Of those in the background, in ms; NaN where the recording does not tell."""
 
-    def _background_ms(self, events: GcEvents, begin: int, end: int) -> Array:
+    def _background_ms(self, told: Told, begin: int, end: int) -> Array:
         """From the first event of one id within each to the last of another: each heap writes its own."""
         rows = np.flatnonzero(self.is_background)
         made = np.full(self.count, np.nan)
         bounds = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)
         for event, bound, wider in ((begin, bounds[0], np.minimum), (end, bounds[1], np.maximum)):
-            ms = events.background[event].all().of_process(self.pid).ms
+            ms = told.background[event].ms
             of = np.searchsorted(self.starts.ms[rows], ms, "right") - 1
             fits = (of >= 0) & ~(ms > self.stop_ms[rows][np.maximum(of, 0)]) if len(rows) else of >= 0
             wider.at(bound, of[fits], ms[fits])
-        told = np.isfinite(bounds[0]) & (bounds[1] >= bounds[0])
-        made[rows[told]] = (bounds[1] - bounds[0])[told]
+        both = np.isfinite(bounds[0]) & (bounds[1] >= bounds[0])
+        made[rows[both]] = (bounds[1] - bounds[0])[both]
         return made
 
     def _pauses(self, suspensions: Kept, suspended: Kept, restarted: Kept) -> None:
@@ -152,13 +147,12 @@ class ProcessCollections:
         self.overall_row[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
         self.overall = overall
 
-    def _allocated(self, events: GcEvents, pid: int) -> None:
+    def _allocated(self) -> None:
         """What came to gen0, large and pinned objects since the collection before; of the first of a process all that is there. Of the first of a
         recording that began later nothing tells it: ticks tell what came since it began. Nor do sizes tell it of one in the background and those
         behind it up to the first that begins when it has ended, for it frees large objects meanwhile: there it is what allocation ticks tell, where
         there are any.
         """
-        ticks = events.ticked(pid)
         places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
         before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
         grown = np.zeros_like(before)
@@ -166,30 +160,29 @@ class ProcessCollections:
         own = np.flatnonzero(~self.is_background)
         grown[own[1:]] = np.maximum(before[own[1:]] - after[own[:-1]], 0)
         self.allocated = np.where(self.has_generations, grown.sum(axis=1), np.nan)
-        if ticks:
-            untold = self.is_background.copy()
-            rows = np.flatnonzero(self.is_background)
-            behind = np.searchsorted(self.starts.ms, self.stop_ms[rows], "left")
-            for row, last in zip(rows.tolist(), behind.tolist(), strict=True):
-                untold[row : last + 1] = True
-            ticked = np.array([ticks.get(place, 0) for place in range(self.count)], np.float64)
-            self.allocated = np.where(untold, ticked, self.allocated)
+        self.by_ticks = self.is_background.copy()
+        """Of which the ticks tell it, where there are any."""
+        rows = np.flatnonzero(self.is_background)
+        self.last_by_ticks = np.searchsorted(self.starts.ms, self.stop_ms[rows], "left")
+        """Of each in the background the last such behind it; as many as there are where that has not come."""
+        for row, last in zip(rows.tolist(), self.last_by_ticks.tolist(), strict=True):
+            self.by_ticks[row : last + 1] = True
         # of the first its sizes tell all, else ticks where the recording is of the program's start
-        told = np.where(self.has_generations[:1], before[:1].sum(axis=1), ticked[:1] if ticks else np.nan)
-        self.allocated[:1] = np.where(self.starts["Count"][:1] == 1, told, np.nan)
+        is_first = self.starts["Count"][:1] == 1
+        self.allocated[:1] = np.where(is_first & self.has_generations[:1], before[:1].sum(axis=1), np.nan)
+        self.by_ticks[:1] = is_first & ~self.has_generations[:1]
         self.allocated[self.allocated < 0] = np.nan  # of sizes that are beyond belief
 
-    def _committed(self, events: GcEvents, pid: int) -> None:
+    def _committed(self, told: Kept) -> None:
         """What was committed at the end of each, as the last that was told until then."""
-        kept, total = events.committed
-        rows = np.flatnonzero(kept.pid == pid)
-        at = np.searchsorted(kept.ms[rows], self.stop_ms, "right") - 1
-        told = (at >= 0) & (picked(kept.ms[rows], at, -np.inf) >= self.starts.ms)
-        self.committed = np.where(told, picked(total[rows].astype(np.float64), at, np.nan), np.nan)
+        total = np.sum([np.maximum(told[name], 0) for name in COMMITTED_FIELDS], axis=0)
+        at = np.searchsorted(told.ms, self.stop_ms, "right") - 1
+        is_own = (at >= 0) & (picked(told.ms, at, -np.inf) >= self.starts.ms)
+        self.committed = np.where(is_own, picked(total.astype(np.float64), at, np.nan), np.nan)
 
     @property
-    def condemned(self) -> Coded:
-        """Why each is of its generation, in words; None where nothing tells."""
+    def condemned(self) -> tuple[list[str], Array]:
+        """Why collections are of their generations, in words, and of each the number of its own; -1 where nothing tells."""
         rows = self.overall_row
         own = [picked(self.overall[f"CondemnReasons{one}"], rows, -1).astype(np.int64) for one in (0, 1)]
         local = [
@@ -203,7 +196,7 @@ class ProcessCollections:
             for one in kinds.tolist()
             for asked in (False, True)
         ]
-        return texts(words, np.where(known, 2 * which + np.isin(self.starts["Reason"], INDUCED), -1))
+        return words, np.where(known, 2 * which + np.isin(self.starts["Reason"], INDUCED), -1)
 
     def _objects(self, when: str) -> Array:
         """Bytes of objects: without what is free between them."""

@@ -219,6 +219,14 @@ class KeptEvents:
             made = made.of(np.flatnonzero(~waits))
         return made
 
+    def forget(self, pid: int, ms: float) -> None:
+        """What came of a process before a time goes."""
+        kept = self.all()
+        stays = (kept.ms >= ms) | (kept.pid != pid)
+        self._parts, self._stored, self._bytes = [], [], 0
+        if stays.any():
+            self.add(kept if stays.all() else kept.of(np.flatnonzero(stays)))
+
     def copy(self) -> KeptEvents:
         """One that has the same events. Texts are those of this one; what more it keeps has a place of its own."""
         made = copy(self)

@@ -18,12 +18,13 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold
-from dotnetdiag.analysis.exceptions import ExceptionsFold
+from dotnetdiag.analysis.exceptions import THROWN, ExceptionsFold
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold
+from dotnetdiag.analysis.gc_events import START
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having
-from dotnetdiag.analysis.loader import LoaderFold
+from dotnetdiag.analysis.loader import BIND, LoaderFold
 from dotnetdiag.analysis.native import NO_LOADER, native_of
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
@@ -51,6 +52,8 @@ LONGEST = 100
 """Of what took longest, so many are listed."""
 FIRST_S = 5.0
 """So much is looked at where nothing else is said: a program has started by then."""
+WAITED_S = 5.0
+"""So much longer is waited for the end of what began in that time."""
 CORE = "System.Private.CoreLib"
 KINDS = {
     "bind": ("binds", "assemblyloader"),
@@ -59,6 +62,13 @@ KINDS = {
     "exceptions": ("exceptions", "exception"),
 }
 """Of what is counted what it is, and which keyword of the runtime's has its events."""
+_TELLS: Mapping[str, Callable[[EventSchema], bool]] = {
+    "bind": having(BIND),
+    "compile": having(JITTED),
+    "pause": having(START),
+    "exceptions": having(THROWN),
+}
+"""Of the same which events these are."""
 NO_START = (
     "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on: "
     "trace collect --clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose -- COMMAND"
@@ -122,20 +132,42 @@ class StartupFold:
         self._exceptions, self._cpu = ExceptionsFold(messages=False), CpuFold()
         self._losses = LossesToTell()
 
-    @property
-    def _parts(self) -> tuple[Any, ...]:
-        own = (self._started, self._assemblies, self._modules, self._jitted)
-        return (*own, self._loader, self._jit, self._gc, self._exceptions, self._cpu)
+        self._recorded: set[str] = set()  # of KINDS those of which events came, at whatever time
+        self._last_schemas: Mapping[int, EventSchema] | None = None
+        self._marking = (self._started, self._assemblies, self._modules, self._jitted)
+        self._counting = (self._loader, self._jit, self._gc, self._exceptions, self._cpu)
 
     def wants(self, schema: EventSchema) -> bool:
         """What is loaded, compiled, collected, thrown, and samples."""
-        return any(one.wants(schema) for one in self._parts)
+        return any(one.wants(schema) for one in (*self._marking, *self._counting))
 
     def feed(self, window: EventTable) -> None:
-        """Take the next window; what comes behind the time that is looked at is passed over, but for methods' names."""
+        """Take the next window; what comes :data:`WAITED_S` behind the time that is looked at is passed over, but for what tells of the program: else
+        a long recording took as much memory as its collections, samples and exceptions do.
+        """
         self._losses.of(window)
-        for one in self._parts:
-            one.feed(window)
+        if window.schemas is not self._last_schemas:
+            self._last_schemas = window.schemas
+            self._recorded |= {name for name, tells in _TELLS.items() if any(map(tells, window.schemas.values()))}
+        for marking in self._marking:
+            marking.feed(window)
+        looked_at = self._within_reach(window)
+        if looked_at is not None:
+            for counting in self._counting:
+                counting.feed(looked_at)
+
+    def _within_reach(self, window: EventTable) -> EventTable | None:
+        """The part of a window that may count, None where it has none. The process is that of the last of these events that came first."""
+        began = next((float(kept.ms[0]) for kept in self._began() if len(kept)), 0.0)
+        reach_ms = began + 1000.0 * (self._first_s + WAITED_S)
+        if not len(window) or float(window.slice(len(window) - 1, len(window)).numpy("ms")[0]) < reach_ms:
+            return window
+        count = int(np.searchsorted(window.numpy("ms"), reach_ms))
+        return window.slice(0, count) if count else None
+
+    def _began(self) -> tuple[Kept, ...]:
+        """Events of which the first tells which process started first."""
+        return tuple(one.all() for one in self._marking)
 
     def result(self) -> StartupReport:
         """The answer."""
@@ -173,7 +205,7 @@ class StartupFold:
             notes = (
                 f"this is process {pid}, the first that started; the others in the recording ({len(others)}) are left out",
             )
-        lacking = [name for name in KINDS if not len(parts[name][0])]
+        lacking = [name for name in KINDS if not len(parts[name][0]) and (others or name not in self._recorded)]
         if is_told and lacking:
             notes = (*notes, no_events(lacking))
         rows = np.arange(len(PHASES) if is_told else 0)
@@ -216,7 +248,7 @@ class StartupFold:
 
     def _marks(self) -> tuple[int, str | None, list[float]]:
         """The process that started first, the assembly of its program, and when the phases behind the first begin."""
-        began = (self._started.all(), self._assemblies.all(), self._modules.all(), self._jitted.all())
+        began = self._began()
         pid = next((int(kept.pid[0]) for kept in began if len(kept)), 0)
         started, assemblies, modules, jitted = (kept.of_process(pid) for kept in began)
         begun = float(started.ms[0]) if len(started) else 0.0

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.cli.render import counted, echo, table
-from dotnetdiag.cli.shown_rows import is_told
 from dotnetdiag.table.largest import largest
+from dotnetdiag.table.parts import counts, is_told
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.gc_collections import GcReport
@@ -29,10 +29,10 @@ def show(made: GcReport, number: int) -> None:
         for note in made.notes:
             echo(f"note: {note}")
         return
-    generations = Counter(made.collections.values("generation"))
+    generations = counts(made.collections, "generation")
     by_generation = ", ".join(f"{generations[one]:,} of gen{one}" for one in sorted(generations))
     induced = f"; {totals.induced:,} induced" if totals.induced else ""
-    by = Counter(made.collections.values("induced_by")) if totals.induced else Counter()
+    by = counts(made.collections, "induced_by") if totals.induced else Counter[str]()
     if named := [one for one in by if is_named(one)]:  # few of many
         most = max(named, key=by.__getitem__)
         some = f"{by[most]:,} of them " if by[most] < totals.induced else ""
@@ -56,7 +56,7 @@ def show(made: GcReport, number: int) -> None:
         )
     )
     echo()
-    several = len(set(made.collections.values("pid"))) > 1
+    several = len(counts(made.collections, "pid")) > 1
     background = [name for name in _IN_BACKGROUND if is_told(made.collections, name)]
     phases = (*_PHASES, *(name.removesuffix("_ms").replace("_", " ") for name in background))
     shown = ("suspend", *phases, "before MB", "after MB", "promoted MB")

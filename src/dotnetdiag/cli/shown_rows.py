@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 _HEADS = {"pid": "process", "tid": "waited", "owner_tid": "for", "max_ms": "longest ms"}
 
 
-def is_told(rows: Table, name: str) -> bool:
-    """Whether a column of numbers has any."""
-    valid = rows[name].valid
-    return len(rows) > 0 and (valid is None or bool(valid.any()))
-
-
 _METHODS = ("method", "caught_by")
 _NAMES = {"tid": "thread", "owner_tid": "owner"}
 

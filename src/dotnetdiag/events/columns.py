@@ -752,7 +752,7 @@ def concat(columns: Sequence[Column]) -> Column:
     first = columns[0]
     if len(columns) == 1:
         return first
-    if len({Text if isinstance(column, Text) else type(column) for column in columns}) > 1:
+    if len({next((one for one in (Text, Scalar) if isinstance(column, one)), type(column)) for column in columns}) > 1:
         raise UsageError("columns of different kinds cannot be joined")
     valid: Mask | None = None
     if any(column.valid is not None for column in columns):

@@ -17,8 +17,10 @@ import numpy as np
 
 from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.profile import Array
+from dotnetdiag.events import Column
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
+from dotnetdiag.table.parts import parts
 
 Chart = dict[str, Any]
 
@@ -50,22 +52,40 @@ def chart_of(kind: str, made: Any, end_ms: float | None = None) -> Chart | None:
 def numbers(table: Table, name: str) -> Array:
     """A column as f64, NaN where it has no value."""
     column = table.get(name)
-    if column is None:
-        return np.full(len(table), np.nan)
+    return np.full(len(table), np.nan) if column is None else _floats(column)
+
+
+def _floats(column: Column) -> Array:
     values: Array = column.numpy().astype(np.float64)
     return values if column.valid is None else np.where(column.valid, values, np.nan)
 
 
 def _series(label: str, unit: str, ms: Array, values: Array) -> Chart | None:
+    rows = _thinned(ms, values)
+    if not len(rows):
+        return None
+    return {"label": label, "unit": unit, "ms": _rounded(ms[rows]), "values": _rounded(values[rows])}
+
+
+def _thinned(ms: Array, values: Array) -> Array:
+    """The rows that are drawn, in the order of time."""
     rows = np.flatnonzero(np.isfinite(ms) & np.isfinite(values))
     rows = rows[np.argsort(ms[rows], kind="stable")]
     if len(rows) > MOST_POINTS:
         place = np.arange(len(rows)) * MOST_POINTS // len(rows)
         order = np.lexsort((-values[rows], place))
         rows = rows[np.sort(order[np.flatnonzero(np.diff(place[order], prepend=-1))])]
-    if not len(rows):
-        return None
-    return {"label": label, "unit": unit, "ms": _rounded(ms[rows]), "values": _rounded(values[rows])}
+    return rows
+
+
+def _series_of(label: str, unit: str, table: Table, times: Sequence[str], value: str) -> Chart | None:
+    """A column over the sum of these times. Of a million rows those of a part that are drawn are thinned once more together."""
+    found = []
+    for part in parts(table, [*times, value]):
+        ms, values = np.sum([_floats(part[one]) for one in times], axis=0), _floats(part[value])
+        rows = _thinned(ms, values)
+        found.append((ms[rows], values[rows]))
+    return _series(label, unit, *(np.concatenate(both) for both in zip(*found, strict=True)))
 
 
 def _rounded(values: Array) -> list[float]:
@@ -115,11 +135,9 @@ def text(value: str) -> str:
 
 def _gc(made: Any) -> Chart | None:
     table = made.collections
-    start, stop = numbers(table, "start_ms"), numbers(table, "start_ms") + numbers(table, "duration_ms")
-    pause = numbers(table, "pause_ms")
-    before = _series("heap before", "bytes", start, numbers(table, "before_bytes"))
-    after = _series("heap after", "bytes", stop, numbers(table, "after_bytes"))
-    return _time([before, after], [_series("pause", "ms", numbers(table, "pause_start_ms"), pause)])
+    before = _series_of("heap before", "bytes", table, ["start_ms"], "before_bytes")
+    after = _series_of("heap after", "bytes", table, ["start_ms", "duration_ms"], "after_bytes")
+    return _time([before, after], [_series_of("pause", "ms", table, ["pause_start_ms"], "pause_ms")])
 
 
 def _allocations(made: Any) -> Chart | None:

@@ -23,12 +23,14 @@ import numpy as np
 from dotnetdiag._dataclasses import as_dict
 from dotnetdiag.analysis.answers import whole
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.events import Column
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.pages import Page
 from dotnetdiag.export.report_charts import chart_of, held, numbers
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
 from dotnetdiag.table.html import heading
+from dotnetdiag.table.parts import rows_at
 from dotnetdiag.table.texts import is_number, json_values
 
 MOST_ROWS = 2000
@@ -86,8 +88,6 @@ def tables_in(made: Any) -> dict[str, Table]:
 
 def _tab(kind: str, made: Any, end_ms: float | None) -> dict[str, Any]:
     tables = tables_in(made)
-    if kind == "requests":
-        tables = {name: _slowest_first(table) for name, table in tables.items()}
     losses = dict.fromkeys(str(one.losses) for one in tables.values() if str(one.losses))
     notes: Sequence[str] = getattr(made, "notes", ())
     findings = []
@@ -102,7 +102,11 @@ def _tab(kind: str, made: Any, end_ms: float | None) -> dict[str, Any]:
         "facts": [_cut(one) for one in facts],
         "chart": chart_of(kind, made, end_ms),
         "flame": None,
-        "tables": [_table(name, tables[name]) for name in sorted(tables, key=_order) if len(tables[name])],
+        "tables": [
+            _table(name, tables[name], slowest_first=kind == "requests")
+            for name in sorted(tables, key=_order)
+            if len(tables[name])
+        ],
     }
 
 
@@ -147,21 +151,16 @@ def _lacking(lacking: Mapping[str, str]) -> list[str]:
     return [f"{', '.join(names)}: {why}" for why, names in kinds.items()]
 
 
-def _slowest_first(table: Table) -> Table:
-    """Requests in the order in which they are looked at, connections last; ``row`` is what ``parent`` names."""
+def _slowest(table: Table) -> Table:
+    """The first requests in the order in which they are looked at, connections last; ``row`` is what ``parent`` names."""
     last = held(table)
-    columns: dict[str, Any] = {name: table[name] for name in table.columns}
-    order = np.argsort(last, kind="stable")
-    if "duration_ms" in columns:
-        order = np.lexsort((-np.nan_to_num(numbers(table, "duration_ms"), nan=-1.0), last))
-        columns = {"row": whole(np.arange(len(table))), **columns}
-    return Table(
-        {name: column.take(order) for name, column in columns.items()},
-        title=table.title,
-        units=table.units,
-        notes=table.notes,
-        losses=table.losses,
-    )
+    if "duration_ms" not in table.columns:
+        places = np.argsort(last, kind="stable")[:MOST_ROWS]
+        own: dict[str, Column] = {}
+    else:
+        places = np.lexsort((-np.nan_to_num(numbers(table, "duration_ms"), nan=-1.0), last))[:MOST_ROWS]
+        own = {"row": whole(places)}
+    return Table({**own, **rows_at(table, places)}, units=table.units)
 
 
 def _order(name: str) -> bool:
@@ -169,16 +168,16 @@ def _order(name: str) -> bool:
     return not name.startswith("by_")
 
 
-def _table(name: str, table: Table) -> dict[str, Any]:
-    shown = table[:MOST_ROWS]
+def _table(name: str, table: Table, *, slowest_first: bool) -> dict[str, Any]:
+    shown = _slowest(table) if slowest_first else table[:MOST_ROWS]
     more = len(table) - len(shown)
     columns = []
-    for column in table.columns:
-        numbers = is_number(table[column])
+    for column in shown.columns:
+        numbers = is_number(shown[column])
         values = [_cell(value) for value in json_values(shown[column])]
         if any(value is not None for value in values):
             is_id = column in IDS or column.endswith("tid")
-            columns.append({"name": clean(heading(table, column)), "number": numbers, "id": is_id, "values": values})
+            columns.append({"name": clean(heading(shown, column)), "number": numbers, "id": is_id, "values": values})
     note = f"the first {len(shown):,} of {len(table):,} rows; the formats for programs have all" if more else ""
     return {"title": name.replace("_", " "), "rows": len(shown), "note": note, "columns": columns}
 

@@ -139,15 +139,18 @@ def _releaser(buffer: memoryview, pool: _Pool | None) -> Callable[[int, int], No
             mapped.madvise(mmap.MADV_DONTNEED, span[0], span[1] - span[0])
 
     owner = os.getpid()  # a forked child has no thread of the pool's
+    waiting: Future[None] | None = None
 
     def release(start: int, end: int) -> None:
+        nonlocal waiting
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         if end <= first:
             return
-        if pool is None or kernels.KERNELS is None or os.getpid() != owner:
+        is_behind = waiting is not None and not waiting.done()  # it has work for 60 MB: so much more would be here
+        if pool is None or kernels.KERNELS is None or os.getpid() != owner or is_behind:
             let_go((first, end))
         else:
-            pool.submit(let_go, (first, end))
+            waiting = pool.submit(let_go, (first, end))
 
     return release
 

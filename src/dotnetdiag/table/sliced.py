@@ -65,6 +65,10 @@ class SlicedTable(Table):
             return self._of(0, self._rows)[rows]
         return self._of(first, max(first, last))
 
+    def made(self, names: Sequence[str], first: int, last: int) -> Mapping[str, Column]:
+        """Some columns of the rows from one to before another."""
+        return self._make(names, first, last)
+
     def _of(self, first: int, last: int) -> Table:
         columns = self._make(self.columns, first, last)
         return Table(columns, title=self.title, units=self.units, notes=self.notes, losses=self.losses)

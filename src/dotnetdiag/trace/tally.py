@@ -29,6 +29,31 @@ _RANKS = 1 << 22
 _WIDE, _NARROW = (Kind.U8, Kind.I8), (Kind.U4,)
 
 
+class SumsBetween:
+    """Sums before the first mark, between it and the next, and so on: 8 bytes for each."""
+
+    def __init__(self) -> None:
+        self._before: list[Array] = []
+        self._marks = self._last = 0
+
+    def mark(self, until: int) -> None:
+        """Nothing came between the marks up to this one, of which it is told by their number."""
+        if until > self._marks:
+            self.add(np.zeros(until - self._marks + 1, np.int64))
+
+    def add(self, sums: Array) -> None:
+        """What came before the next mark, and of the marks that came then what came behind each."""
+        self._last = min(self._last + int(sums[0]), _EVER)
+        if len(sums) > 1:
+            self._before.append(np.append(np.int64(self._last), sums[1:-1]))
+            self._last = int(sums[-1])
+            self._marks += len(sums) - 1
+
+    def told(self) -> Array:
+        """All of them (i64), the last of those that have no mark behind them."""
+        return np.concatenate([*self._before, np.array([self._last], np.int64)])
+
+
 class Tally:
     """What the numbers of events of some types come to between marks, of which there are as many sums and one more.
 
@@ -46,12 +71,8 @@ class Tally:
         self._marks: list[Array] = []
         self._waiting = 0
         self._rows, self._count, self._enough = 0, 0, HELD
-        self._sums = [0]
-
-    @property
-    def sums(self) -> Sequence[int]:
-        """They, once all events were seen: before the first mark, between it and the next, and so on."""
-        return self._sums
+        self.sums = SumsBetween()
+        """They, once all events were seen."""
 
     def know(self, schemas: Mapping[int, EventSchema], light: Callable[[EventSchema], bool]) -> frozenset[int]:
         """Learn the types that there are by now, by id. Those that are ``light``, for nobody needs rows of them, and whose amounts can be added up
@@ -128,6 +149,4 @@ class Tally:
         sums = np.zeros(early.shape[1] + 1, np.int64)
         self._count = kernels.add_between(self._held, self._count, early, until, sums)
         self._enough = max(HELD, 2 * self._count)
-        first, *others = sums.tolist()
-        self._sums[-1] += first
-        self._sums += others
+        self.sums.add(sums)

@@ -1,0 +1,187 @@
+"""A row for each collection: what is told of it, made once nothing can be told of it any more, and spilled.
+
+Of a collection a kilobyte of events is kept, and half of that is told: of a program that makes large objects these were 140,000 in half a minute.
+When there are :data:`MOST_KEPT` their events are looked at, rows are made of those that are over, and what is kept of these goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag.analysis.condemned import INDUCED
+from dotnetdiag.analysis.gc_events import (
+    BACKGROUND_PHASES,
+    GENERATIONS,
+    RESTARTED,
+    SUSPENDED,
+    SUSPENDING,
+    GcEvents,
+    Told,
+)
+from dotnetdiag.analysis.gc_process import COMPACT, MARKS, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
+from dotnetdiag.analysis.kept_events import Texts
+from dotnetdiag.analysis.spilled_columns import SpilledColumns
+from dotnetdiag.trace.distinct import distinct, ranked
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+Words: TypeAlias = Mapping[str, Callable[[int], str] | None]
+"""By field of GC/Start what its numbers mean."""
+
+MOST_KEPT = 1 << 13
+"""Collections whose events are kept."""
+_BEHIND = 4
+"""So many more have to have begun since a collection, and since one in the background ended: some events of it come when it is over."""
+_PROMOTED = tuple(f"TotalPromotedSize{place}" for place in range(len(GENERATIONS)))
+
+FIGURES: Mapping[str, Callable[[ProcessCollections], Array]] = {
+    "start_ms": lambda one: one.starts.ms,
+    "duration_ms": lambda one: one.stop_ms - one.starts.ms,
+    "pause_start_ms": lambda one: one.pause_start_ms,
+    "pause_ms": lambda one: one.pause_ms,
+    "suspend_ms": lambda one: one.suspend_ms,
+    "mark_ms": lambda one: one.phase_ms(MARKS),
+    "plan_ms": lambda one: one.phase_ms(PLAN),
+    "relocate_ms": lambda one: one.where(one.phase_ms(RELOCATE_OR_SWEEP), compacting=True),
+    "compact_ms": lambda one: one.where(one.phase_ms(COMPACT), compacting=True),
+    "sweep_ms": lambda one: one.where(one.phase_ms(RELOCATE_OR_SWEEP), compacting=False),
+} | {f"{name}_ms": lambda one, name=name: one.phases[name] for name in BACKGROUND_PHASES}
+ALLOCATED = "allocated_bytes"
+COUNTS: Mapping[str, Callable[[ProcessCollections], Array]] = {
+    "before_bytes": lambda one: one.total("SizeBefore"),
+    "after_bytes": lambda one: one.total("SizeAfter", one.has_generations | (one.heap_row >= 0)),
+    "promoted_bytes": lambda one: one.summed(_PROMOTED),
+    ALLOCATED: lambda one: one.allocated,
+    "committed_bytes": lambda one: one.committed,
+    "heaps": lambda one: one.of_all("NumHeaps"),
+    "pinned_objects": lambda one: one.of_heaps("PinnedObjectCount"),
+    "finalized_objects": lambda one: one.of_heaps("FinalizationPromotedCount"),
+    "handles": lambda one: one.of_heaps("GCHandleCount"),
+    "memory_load_percent": lambda one: one.of_all("MemoryPressure"),
+} | {
+    f"{generation}_{name}_bytes": lambda one, place=place, fields=fields: np.asarray(
+        sum(one.generation(place, field) for field in fields)
+    )
+    for place, generation in enumerate(GENERATIONS)
+    for name, fields in {
+        "before": ("SizeBefore",),
+        "after": ("SizeAfter",),
+        "survived": ("PinnedSurv", "NonePinnedSurv"),
+        "free": ("FreeListAfter", "FreeObjAfter"),
+        "budget": ("NewAllocation",),
+    }.items()
+}
+WORDS = ("reason", "type", "condemned")
+"""Columns of texts, by their numbers in :attr:`CollectionRows.texts`."""
+_FIELDS = {"reason": "Reason", "type": "Type"}
+
+
+class CollectionRows:
+    """Rows of the collections of several processes. The columns are :data:`FIGURES` and :data:`COUNTS`, ``pid``, ``number``, ``generation``, those of
+    :data:`WORDS`, ``asked``: which of the events of who asks for collections, -1 for none, and ``place``: of those whose ``allocated_bytes`` the
+    ticks tell, where there are any, how many had begun before it; else -1.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[int, SpilledColumns] = {}
+        self.texts = {name: Texts() for name in WORDS}
+        self.induced = 0
+        """How many somebody asked for."""
+        self._enough = MOST_KEPT
+        self._asked: dict[int, int] = {}
+
+    def settle(self, events: GcEvents, words: Words) -> None:
+        """Make rows of collections that are over, when events of many are kept."""
+        if len(events) < self._enough:
+            return
+        for pid in events.pids():
+            told = events.of(pid)
+            made = ProcessCollections(told)
+            last = _last_over(told, made)
+            if last is not None:
+                self._add(made, told, events, words, last + 1)
+                events.forget(pid, _begins(told, made)[last], last)
+        self._enough = max(MOST_KEPT, 2 * len(events))
+
+    def finish(self, events: GcEvents, words: Words) -> list[tuple[int, SpilledColumns]]:
+        """Rows of all others too: by process."""
+        for pid in events.pids():
+            told = events.of(pid)
+            made = ProcessCollections(told)
+            self._add(made, told, events, words, made.count)
+        return sorted(self._of.items())
+
+    def _add(self, made: ProcessCollections, told: Told, events: GcEvents, words: Words, last: int) -> None:
+        """Rows of those before ``last``; the first has a row already where others were before it."""
+        first = 1 if told.before else 0
+        if last <= first:
+            return
+        some = slice(first, last)
+        condemned, which = made.condemned
+        numbers = {name: made.starts[field].astype(np.int64)[some] for name, field in _FIELDS.items()}
+        values: dict[str, Array] = {
+            "pid": made.starts.pid[some].astype(np.int64),
+            "number": made.starts["Count"][some],
+            "generation": made.starts["Depth"][some],
+            **{name: self._numbers(name, words[_FIELDS[name]] or str, own) for name, own in numbers.items()},
+            "condemned": np.append(self.texts["condemned"].each(condemned), np.int32(-1))[which[some]],
+            "asked": self._asked_by(made, events)[some],
+            "place": np.where(made.by_ticks, told.before + np.arange(made.count), -1)[some],
+        }
+        values |= {name: make(made)[some] for name, make in {**FIGURES, **COUNTS}.items()}
+        self.induced += int(np.isin(made.starts["Reason"][some], INDUCED).sum())
+        self._of.setdefault(made.pid, SpilledColumns()).append(values)
+        kept = events.induced.kept
+        own = np.flatnonzero((kept.pid == made.pid) & (kept.ms <= made.starts.ms[last - 1]))
+        self._asked[made.pid] = int(own[-1]) + 1 if len(own) else 0
+
+    def _numbers(self, name: str, word: Callable[[int], str], values: Array) -> Array:
+        kinds, which = ranked(values)
+        numbers: Array = self.texts[name].each([word(one) for one in kinds.tolist()])[which]
+        return numbers
+
+    def _asked_by(self, made: ProcessCollections, events: GcEvents) -> Array:
+        """Who asked for each collection, of those that a program asks for: the collection begins next."""
+        kept, since = events.induced.kept, self._asked.get(made.pid, 0)
+        rows = since + np.flatnonzero(kept.pid[since:] == made.pid)
+        at = np.searchsorted(made.starts.ms, kept.ms[rows], "left")
+        found = np.full(made.count, -1)
+        found[at[at < made.count]] = rows[at < made.count]
+        found[~np.isin(made.starts["Reason"], INDUCED)] = -1
+        return found
+
+
+def ticks_told(rows: SpilledColumns, ticks: Array | None, first: int, last: int) -> Array:
+    """``allocated_bytes`` of some rows of one process, with what its ticks tell."""
+    values = rows.column(ALLOCATED, first, last)
+    if ticks is None:
+        return values
+    place = rows.column("place", first, last)
+    return np.where(place >= 0, np.append(ticks, 0)[np.clip(place, 0, len(ticks))], values)
+
+
+def _begins(told: Told, made: ProcessCollections) -> Array:
+    """When each collection's events begin: with its pause, or where a recording tells of none with itself."""
+    return made.pause_start_ms if len(told.kept[SUSPENDING]) else made.starts.ms
+
+
+def _last_over(told: Told, made: ProcessCollections) -> int | None:
+    """The last collection of which, and of all before it, nothing is told any more, and which can be the first whose events are kept: what is before
+    its begin tells nothing of it and of those behind it, but for what it left, which is told anew of it then. None where there is none, or it is
+    among the first.
+    """
+    count = made.count
+    if count < 4 * _BEHIND:
+        return None
+    begins, starts = _begins(told, made), made.starts.ms
+    over = np.maximum(made.stop_ms, begins + made.pause_ms if len(told.kept[SUSPENDING]) else made.stop_ms)
+    over = np.maximum.accumulate(np.where(np.isnan(over), np.inf, over))
+    background = np.maximum.accumulate(np.where(made.is_background, over, -np.inf))
+    rows = np.arange(_BEHIND, count - _BEHIND)
+    can = ~made.is_background[rows] & np.isfinite(over[rows])
+    can &= (begins[rows] > over[rows - 1]) & (starts[rows - _BEHIND] > background[rows])
+    can &= ~np.isin(begins[rows], distinct(np.concatenate([told.kept[one].ms for one in (RESTARTED, SUSPENDED)])))
+    found = rows[can]
+    return int(found[-1]) if len(found) and found[-1] >= count // 4 else None

@@ -1,0 +1,60 @@
+"""Some columns of tables that may have millions of rows, which then are in memory a part at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dotnetdiag.events.columns import concat
+from dotnetdiag.table.sliced import SlicedTable
+from dotnetdiag.table.table import PIECE_ROWS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dotnetdiag.events import Column
+    from dotnetdiag.table.table import Table
+
+
+def parts(rows: Table, names: Sequence[str]) -> Iterator[Mapping[str, Column]]:
+    """The columns of these names of rows that follow each other, until all were given; one part at least."""
+    if not isinstance(rows, SlicedTable):
+        yield {name: rows[name] for name in names}
+        return
+    for first in range(0, max(len(rows), 1), PIECE_ROWS):
+        yield rows.made(names, first, min(first + PIECE_ROWS, len(rows)))
+
+
+def rows_at(rows: Table, places: npt.NDArray[np.int64]) -> dict[str, Column]:
+    """All columns of the rows at some places."""
+    if not isinstance(rows, SlicedTable):
+        return {name: rows[name].take(places) for name in rows.columns}
+    order, found = np.argsort(places, kind="stable"), list[Mapping[str, Column]]()
+    ascending = places[order]
+    for first in range(0, len(rows), PIECE_ROWS):
+        last = min(first + PIECE_ROWS, len(rows))
+        own = ascending[np.searchsorted(ascending, first) : np.searchsorted(ascending, last)]
+        if len(own):
+            part = rows.made(rows.columns, first, last)
+            found.append({name: column.take(own - first) for name, column in part.items()})
+    back = np.argsort(order, kind="stable")
+    return {name: concat([part[name] for part in found]).take(back) for name in rows.columns} if found else {}
+
+
+def counts(rows: Table, name: str) -> Counter[Any]:
+    """How often each value of a column comes."""
+    made = Counter[Any]()
+    for part in parts(rows, [name]):
+        made.update(part[name].to_pylist())
+    return made
+
+
+def is_told(rows: Table, name: str) -> bool:
+    """Whether a column of numbers has any."""
+    return any(
+        len(column := part[name]) > 0 and (column.valid is None or bool(column.valid.any()))
+        for part in parts(rows, [name])
+    )
