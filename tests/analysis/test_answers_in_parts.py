@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis import grouped_spread, kept_events, pairs, request_rows, request_spans, spilled, spread
+from dotnetdiag.analysis import grouped_spread, kept_events, pairs, request_rows, request_spans, spread
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.logs import LogsFold
 from dotnetdiag.analysis.pairs import LatestRows, latest_rows
 from dotnetdiag.analysis.requests import RequestsFold
 from dotnetdiag.events import EventSchema
 from dotnetdiag.nettrace import Metadata, Writer
+from dotnetdiag.trace import spilled
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 

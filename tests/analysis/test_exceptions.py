@@ -13,13 +13,13 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as room
-from dotnetdiag.analysis import spilled
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.exceptions import NO_CATCHES, NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.errors import UsageError
+from dotnetdiag.trace import spilled
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 

@@ -14,7 +14,6 @@ from tests.analysis.test_exceptions import CATCH, CATCH_OVER, of, throw
 from tests.analysis.traces import Seen, traced, worker_start
 from tests.trace.made import RUNTIME, MadeTrace
 
-from dotnetdiag.analysis import spilled
 from dotnetdiag.analysis.exceptions import THROWN, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.kept_events import KeptEvents, Texts, having
@@ -23,6 +22,7 @@ from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.profile import COLUMNS
 from dotnetdiag.analysis.stacked import Stacked, StackedEvents
 from dotnetdiag.events import EventSchema
+from dotnetdiag.trace import spilled
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 

@@ -12,11 +12,12 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from dotnetdiag.analysis import request_spans, spilled
+from dotnetdiag.analysis import request_spans
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.request_kinds import HOSTING
 from dotnetdiag.analysis.requests import RequestsFold
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
+from dotnetdiag.trace import spilled
 from dotnetdiag.trace.trace import Trace
 
 SQL = "Microsoft.Data.SqlClient.EventSource"

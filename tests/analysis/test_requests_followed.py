@@ -14,13 +14,14 @@ from uuid import UUID
 
 import pytest
 
-from dotnetdiag.analysis import request_spans, scratch
+from dotnetdiag.analysis import request_spans
 from dotnetdiag.analysis.cpu import SAMPLER
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.logs import LogsFold
 from dotnetdiag.analysis.request_kinds import HOSTING, LOGGING
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold, requests
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
+from dotnetdiag.trace import scratch
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.trace import Trace
 

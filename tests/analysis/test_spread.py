@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dotnetdiag.analysis import spilled, spread
+from dotnetdiag.analysis import spread
 from dotnetdiag.analysis.quantiles import quantiles_of
 from dotnetdiag.analysis.spread import Spread
+from dotnetdiag.trace import spilled
 
 
 @pytest.mark.parametrize("count", [0, 1, 9, 130, 1000, 12_345])

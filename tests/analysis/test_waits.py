@@ -11,7 +11,7 @@ from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
-from dotnetdiag.analysis import lasting, spilled, spread
+from dotnetdiag.analysis import lasting, spread
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.analysis.profile import COLUMNS
@@ -32,6 +32,7 @@ from dotnetdiag.analysis.waits import (
     waits,
 )
 from dotnetdiag.table import Losses, Table, table
+from dotnetdiag.trace import spilled
 from dotnetdiag.trace.trace import Trace
 
 

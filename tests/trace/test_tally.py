@@ -64,8 +64,8 @@ class Ticked:
     def result(self) -> tuple[dict[int, int], int]:
         events = self._gc._events
         told = events.ticked(PROCESS)
-        sums = enumerate([] if told is None else told.tolist())
-        return {place: size for place, size in sums if size}, self.rows
+        sums = [] if told is None else told.at(np.arange(len(told))).tolist()
+        return {place: size for place, size in enumerate(sums) if size}, self.rows
 
 
 EVENTS = st.tuples(st.integers(0, 5), st.sampled_from([*KINDS]), st.booleans())

@@ -10,7 +10,7 @@ from dotnetdiag.analysis.advice import Answers, advice_of
 from dotnetdiag.analysis.allocations import AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionsFold
-from dotnetdiag.analysis.fold import Fold, fold, seconds_of
+from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, fold, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.loader import LoaderFold
@@ -53,7 +53,7 @@ def everything(trace: Trace) -> Everything:
         "startup": StartupFold(seconds=seconds, is_native=native_of(trace)),
         "topN": CpuFold(),
     }
-    made = dict(zip(folds, fold(trace, *folds.values()), strict=True))
+    made = dict(zip(folds, fold(trace, *folds.values(), rows=FOLDED_ROWS // 2), strict=True))
     asked = ("gc", "allocations", "exceptions", "contention", "waits", "threadpool", "requests", "jit", "logs")
     answers = Answers(
         **{name: made[name] for name in asked},

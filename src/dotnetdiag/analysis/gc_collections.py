@@ -15,8 +15,6 @@ from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
 from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ticks_told
 from dotnetdiag.analysis.kept_events import having, words_of
 from dotnetdiag.analysis.report import Report
-from dotnetdiag.analysis.spilled import SLICE_ROWS
-from dotnetdiag.analysis.spilled_columns import SpilledColumns
 from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import by_stack
@@ -24,7 +22,10 @@ from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.spilled import SLICE_ROWS
+from dotnetdiag.trace.spilled_columns import SpilledColumns
 from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.tally import SumsBetween
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -164,7 +165,7 @@ class _Columns:
     """Makes columns of the table, here or where it was sent to: of rows of each process, and what its ticks tell."""
 
     def __init__(
-        self, processes: Sequence[tuple[SpilledColumns, Array | None]], words: Mapping[str, Text], method: Coded
+        self, processes: Sequence[tuple[SpilledColumns, SumsBetween | None]], words: Mapping[str, Text], method: Coded
     ) -> None:
         self._processes, self._words, self._method = processes, words, method
 

@@ -234,15 +234,11 @@ class GcEvents:
                 self._ticked[pid].add(sums)
         self._started.update(begun_by.tolist())
 
-    def ticked(self, pid: int) -> Array | None:
+    def ticked(self, pid: int) -> SumsBetween | None:
         """By how many collections had begun in a process: bytes that allocation ticks tell of; None where there are none. A recording whose ticks
         were added up in passing is of one process.
         """
-        found = self._ticked[pid].told(), self.tally.sums.told()
-        made = np.zeros(max(map(len, found)), np.int64)
-        for one in found:
-            made[: len(one)] += one
-        return made if made.any() else None
+        return next((one for one in (self._ticked[pid], self.tally.sums) if one.is_any), None)
 
 
 def untold(values: Array) -> Array:

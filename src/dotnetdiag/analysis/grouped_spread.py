@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.groups import group_quantiles
-from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.spread import SORTED_VALUES, Spread
+from dotnetdiag.trace.spilled import SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -11,9 +11,9 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import OfTypes
-from dotnetdiag.analysis.scratch import PART_BYTES, Scratch, Stored
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import ListOf, Struct, Text, numbers_of
+from dotnetdiag.trace.scratch import PART_BYTES, Scratch, Stored
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.text_ids import TextIds

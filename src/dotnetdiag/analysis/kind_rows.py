@@ -21,13 +21,13 @@ from dotnetdiag.analysis.nameless import without_nameless
 from dotnetdiag.analysis.profile import ProfileThread, State
 from dotnetdiag.analysis.rows import SampleColumns, profile_of, samples_in_order
 from dotnetdiag.analysis.running_groups import Numbering
-from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import own_frames
 from dotnetdiag.events import Column
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table.table import PIECE_ROWS
 from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.stack_tree import moments_of
 from dotnetdiag.trace.table import EventTable
 

@@ -17,12 +17,12 @@ from dotnetdiag.analysis.pairs import pairs
 from dotnetdiag.analysis.profile import MILLISECONDS, State
 from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.running_groups import Numbering
-from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.distinct import is_among
+from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

@@ -22,11 +22,11 @@ from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
-from dotnetdiag.analysis.scratch import Scratch
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.scratch import Scratch
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 

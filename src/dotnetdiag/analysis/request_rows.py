@@ -17,11 +17,11 @@ from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, FAILED, UNKNOWN_MS, RequestSpans
 from dotnetdiag.analysis.request_tails import TAIL_SHARE, RequestTails, least_of_tails
 from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
-from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.spilled import SLICE_ROWS, SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -20,11 +20,11 @@ from dotnetdiag.analysis.pairs import LatestRows, last_of_threads, latest_rows, 
 from dotnetdiag.analysis.request_events import SpanEvents
 from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS
 from dotnetdiag.analysis.running_groups import Numbering
-from dotnetdiag.analysis.spilled import SpilledRows
 from dotnetdiag.analysis.trees import levels
 from dotnetdiag.analysis.unnamed_ends import NOTHING, Ends, UnnamedEnds
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

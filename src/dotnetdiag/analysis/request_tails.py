@@ -10,7 +10,7 @@ import numpy as np
 from dotnetdiag.analysis.request_costs import COSTS
 from dotnetdiag.analysis.request_kinds import KINDS
 from dotnetdiag.analysis.running_groups import KeyedGroups
-from dotnetdiag.analysis.spilled import SpilledRows
+from dotnetdiag.trace.spilled import SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

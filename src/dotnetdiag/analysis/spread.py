@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.quantiles import NAMES, between, quantiles_of
-from dotnetdiag.analysis.spilled import SLICE_ROWS, SpilledRows
 from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.spilled import SLICE_ROWS, SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

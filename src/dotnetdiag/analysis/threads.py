@@ -23,13 +23,13 @@ from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.running import without_idle
 from dotnetdiag.analysis.running_groups import KeyedGroups
-from dotnetdiag.analysis.spilled import SLICE_ROWS
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.thread_lives import ThreadLives
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Table
+from dotnetdiag.trace.spilled import SLICE_ROWS
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 

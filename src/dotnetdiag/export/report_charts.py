@@ -17,7 +17,6 @@ import numpy as np
 
 from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.profile import Array
-from dotnetdiag.events import Column
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
 from dotnetdiag.table.parts import parts
@@ -55,7 +54,7 @@ def numbers(table: Table, name: str) -> Array:
     return np.full(len(table), np.nan) if column is None else _floats(column)
 
 
-def _floats(column: Column) -> Array:
+def _floats(column: Any) -> Array:
     values: Array = column.numpy().astype(np.float64)
     return values if column.valid is None else np.where(column.valid, values, np.nan)
 

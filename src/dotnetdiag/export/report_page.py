@@ -23,7 +23,6 @@ import numpy as np
 from dotnetdiag._dataclasses import as_dict
 from dotnetdiag.analysis.answers import whole
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.events import Column
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.pages import Page
 from dotnetdiag.export.report_charts import chart_of, held, numbers
@@ -156,7 +155,7 @@ def _slowest(table: Table) -> Table:
     last = held(table)
     if "duration_ms" not in table.columns:
         places = np.argsort(last, kind="stable")[:MOST_ROWS]
-        own: dict[str, Column] = {}
+        own: dict[str, Any] = {}
     else:
         places = np.lexsort((-np.nan_to_num(numbers(table, "duration_ms"), nan=-1.0), last))[:MOST_ROWS]
         own = {"row": whole(places)}

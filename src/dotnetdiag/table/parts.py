@@ -10,7 +10,6 @@ import numpy as np
 
 from dotnetdiag.events.columns import concat
 from dotnetdiag.table.sliced import SlicedTable
-from dotnetdiag.table.table import PIECE_ROWS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -18,14 +17,17 @@ if TYPE_CHECKING:
     from dotnetdiag.events import Column
     from dotnetdiag.table.table import Table
 
+PART_ROWS = 1 << 14
+"""As Python's values a megabyte for each column."""
+
 
 def parts(rows: Table, names: Sequence[str]) -> Iterator[Mapping[str, Column]]:
     """The columns of these names of rows that follow each other, until all were given; one part at least."""
     if not isinstance(rows, SlicedTable):
         yield {name: rows[name] for name in names}
         return
-    for first in range(0, max(len(rows), 1), PIECE_ROWS):
-        yield rows.made(names, first, min(first + PIECE_ROWS, len(rows)))
+    for first in range(0, max(len(rows), 1), PART_ROWS):
+        yield rows.made(names, first, min(first + PART_ROWS, len(rows)))
 
 
 def rows_at(rows: Table, places: npt.NDArray[np.int64]) -> dict[str, Column]:
@@ -34,8 +36,8 @@ def rows_at(rows: Table, places: npt.NDArray[np.int64]) -> dict[str, Column]:
         return {name: rows[name].take(places) for name in rows.columns}
     order, found = np.argsort(places, kind="stable"), list[Mapping[str, Column]]()
     ascending = places[order]
-    for first in range(0, len(rows), PIECE_ROWS):
-        last = min(first + PIECE_ROWS, len(rows))
+    for first in range(0, len(rows), PART_ROWS):
+        last = min(first + PART_ROWS, len(rows))
         own = ascending[np.searchsorted(ascending, first) : np.searchsorted(ascending, last)]
         if len(own):
             part = rows.made(rows.columns, first, last)

@@ -18,6 +18,7 @@ from dotnetdiag.nettrace.batch import Passed
 from dotnetdiag.nettrace.sieve import AMOUNT, MARK, MOST_ID
 from dotnetdiag.trace import kernels
 from dotnetdiag.trace.settling import NEVER
+from dotnetdiag.trace.spilled import SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -30,28 +31,37 @@ _WIDE, _NARROW = (Kind.U8, Kind.I8), (Kind.U4,)
 
 
 class SumsBetween:
-    """Sums before the first mark, between it and the next, and so on: 8 bytes for each."""
+    """Sums before the first mark, between it and the next, and so on, of which there may be millions: they are spilled."""
 
     def __init__(self) -> None:
-        self._before: list[Array] = []
-        self._marks = self._last = 0
+        self._before = SpilledRows(np.int64)
+        self._last = 0
+        self.is_any = False
+        """Whether any is more than 0."""
+
+    def __len__(self) -> int:
+        """One more than marks."""
+        return len(self._before) + 1
 
     def mark(self, until: int) -> None:
         """Nothing came between the marks up to this one, of which it is told by their number."""
-        if until > self._marks:
-            self.add(np.zeros(until - self._marks + 1, np.int64))
+        if until >= len(self):
+            self.add(np.zeros(until - len(self) + 2, np.int64))
 
     def add(self, sums: Array) -> None:
         """What came before the next mark, and of the marks that came then what came behind each."""
         self._last = min(self._last + int(sums[0]), _EVER)
+        self.is_any |= bool(sums.any())
         if len(sums) > 1:
             self._before.append(np.append(np.int64(self._last), sums[1:-1]))
             self._last = int(sums[-1])
-            self._marks += len(sums) - 1
 
-    def told(self) -> Array:
-        """All of them (i64), the last of those that have no mark behind them."""
-        return np.concatenate([*self._before, np.array([self._last], np.int64)])
+    def at(self, places: Array) -> Array:
+        """Some of them (i64), by how many marks are before each; 0 where there are not so many."""
+        made = np.where(places == len(self._before), self._last, 0)
+        before = np.flatnonzero(places < len(self._before))
+        made[before] = self._before.gather(None, places[before])
+        return made
 
 
 class Tally:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.scratch import UnnamedFile
+from dotnetdiag.trace.scratch import UnnamedFile
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -76,15 +76,16 @@ class SpilledRows:
             made[begin - first : end - first] = self.read(begin, end)[name]
         return made
 
-    def gather(self, name: str, places: Array) -> Array:
-        """One column of the rows at some places."""
-        made = np.empty(len(places), self.kind[name])
+    def gather(self, name: str | None, places: Array) -> Array:
+        """One column of the rows at some places, or the rows."""
+        made = np.empty(len(places), self.kind if name is None else self.kind[name])
         order = np.argsort(places)
         slices = places[order] // SLICE_ROWS
         edges = np.flatnonzero(np.append(True, slices[1:] != slices[:-1])) if len(order) else order
         for begin, end in zip(edges.tolist(), [*edges[1:].tolist(), len(order)], strict=False):
             own, first = order[begin:end], int(slices[begin]) * SLICE_ROWS
-            made[own] = self.read(first, min(first + SLICE_ROWS, len(self)))[name][places[own] - first]
+            rows = self.read(first, min(first + SLICE_ROWS, len(self)))
+            made[own] = (rows if name is None else rows[name])[places[own] - first]
         return made
 
     def changing(self, places: Array) -> Iterator[tuple[Array, Array, Array]]:

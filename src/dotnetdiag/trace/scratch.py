@@ -64,19 +64,6 @@ class Stored:
         self._file.read_into(self._place, made)
         return made
 
-    @property
-    def is_written(self) -> bool:
-        """Whether it waits in a file."""
-        return self._file is not None
-
-    def rows(self, first: int, last: int) -> Array:
-        """Some of the values of a column."""
-        if self._file is None:
-            return self._values[first:last]
-        made = np.empty(last - first, self._values.dtype)
-        self._file.read_into(self._place + first * made.itemsize, made)
-        return made
-
 
 class UnnamedFile:
     """Gone when nobody has it any more. Several threads may read at a time."""

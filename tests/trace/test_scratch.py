@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis import kept_events, scratch
+from dotnetdiag.analysis import kept_events
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
-from dotnetdiag.analysis.scratch import Scratch
+from dotnetdiag.trace import scratch
+from dotnetdiag.trace.scratch import Scratch
 from dotnetdiag.trace.trace import Trace
 
 ARRAYS = [

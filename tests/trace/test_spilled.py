@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dotnetdiag.analysis import spilled
-from dotnetdiag.analysis.spilled import SpilledRows
+from dotnetdiag.trace import spilled
+from dotnetdiag.trace.spilled import SpilledRows
 
 ROW = np.dtype([("number", "i8"), ("half", "f4"), ("mark", "u1")])
 COUNT = 3000

@@ -1,0 +1,136 @@
+"""Rows of collections that are made while windows come are those that are made of all events at once."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.analysis.test_gc import collection, event, in_background, tick
+from tests.analysis.traces import Seen, traced
+from tests.nettrace.recordings import data_of
+
+import dotnetdiag as dd
+from dotnetdiag.analysis import gc_rows
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.gc_collections import GcFold, GcReport
+from dotnetdiag.table.sliced import SlicedTable
+from dotnetdiag.trace import spilled_columns
+from dotnetdiag.trace.trace import Trace
+
+WITH_COLLECTIONS = [
+    "eventpipe-dotnetcore3.0-win-x64-objver4.nettrace.xz",
+    "gcverbose-10.nettrace",
+    "gccollect-10.nettrace",
+]
+PHASES = (1, 2, 3, 4, 5, 60, 70, 80)
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc_rows, "MOST_KEPT", 17)
+    monkeypatch.setattr(spilled_columns, "HELD_BYTES", 1000)
+
+
+def in_parts(trace: Trace, rows: int) -> tuple[GcReport, int]:
+    """The answer, and how many collections were kept at the end."""
+    asked = GcFold(seconds=10.0)
+    (made,) = fold(trace, asked, rows=rows)
+    return made, len(asked._events)
+
+
+def same(made: GcReport, expected: GcReport) -> bool:
+    return bool(made.to_json() == expected.to_json())
+
+
+@pytest.mark.parametrize("name", WITH_COLLECTIONS)
+@pytest.mark.parametrize("rows", [100, 1000])
+def test_of_a_recording(name: str, rows: int, request: pytest.FixtureRequest) -> None:
+    expected, count = in_parts(Trace(data_of(name)), 1 << 16)
+    assert count == expected.totals.count == len(expected.collections)
+    request.getfixturevalue("early")
+    made, kept = in_parts(Trace(data_of(name)), rows)
+    assert same(made, expected)
+    assert kept < count or count < 40
+
+
+def heaps(ms: float, random: np.random.Generator) -> list[Seen]:
+    """What two heaps and all together tell at the end of a collection."""
+    made = []
+    for heap in range(2):
+        values = [int(one) for one in random.integers(0, 1 << 20, 50)]
+        history = struct.pack("<H6Q6IQI", 0, *(0,) * 6, 0, 1 << 2, 0, 0, 0, heap, 0, 5) + struct.pack("<50Q", *values)
+        made.append(event(ms, 204, 3, history))
+    sizes = [int(one) for one in random.integers(0, 1 << 20, 8)]
+    stats = struct.pack("<8Q2Q3IH2Q", *sizes, 3, 4, 5, 6, 7, 0, 1 << 15, 1 << 14)
+    return [*made, event(ms + 0.06, 4, 2, stats)]
+
+
+def made_up(seed: int) -> Trace:
+    """Two hundred collections of every kind: some in the background with young ones within, some asked for, with ticks between them."""
+    random = np.random.default_rng(seed)
+    seen, ms, count = list[Seen](), 1.0, 0
+    while count < 200:
+        seen += [tick(ms + float(random.uniform(0, 2)), int(random.integers(1, 1000))) for _ in range(3)]
+        count, kind = count + 1, random.random()
+        if kind < 0.06:
+            within = in_background(ms, count, (11, 0.3, 5), (12, 0.4, 5), (13, 6, 5))
+            young = collection(ms + 2, count + 1, PHASES)
+            seen += [*within, *heaps(ms + 8.9, random), *young, *heaps(ms + 2.6, random)]
+            count, ms = count + 1, ms + 10
+        elif kind < 0.2:
+            asked = replace(event(ms - 0.2, 35, 0, struct.pack("<IH", 1, 0)), stack=("Ask", "Main"))
+            start = event(ms + 0.2, 1, 2, struct.pack("<IIIIHQ", count, 1, 1, 0, 0, 0))
+            seen += [asked, *(start if one.number == 1 else one for one in collection(ms, count, PHASES))]
+            ms += 3
+        else:
+            seen += [*collection(ms, count, PHASES), *(heaps(ms + 0.6, random) if kind < 0.9 else ())]
+            ms += float(random.uniform(1.1, 3))
+    return traced(*sorted(seen, key=lambda one: one.ms))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_of_collections_of_every_kind(seed: int, request: pytest.FixtureRequest) -> None:
+    expected, _ = in_parts(made_up(seed), 1 << 16)
+    request.getfixturevalue("early")
+    for rows in (40, 333):
+        made, kept = in_parts(made_up(seed), rows)
+        assert kept < 100
+        assert isinstance(made.collections, SlicedTable)
+        assert same(made, expected)
+        assert same(pickle.loads(pickle.dumps(made)), expected)
+    columns = expected.collections
+    untold = {name for name in columns.columns if all(one is None for one in columns.values(name))}
+    assert untold == {"sweep_ms", "final_mark_ms", "concurrent_sweep_ms", "committed_bytes"}
+
+
+def test_of_several_processes(tmp_path: Any, request: pytest.FixtureRequest) -> None:
+    path = tmp_path / "two.nettrace"
+    dd.merge([data_path(name, tmp_path) for name in WITH_COLLECTIONS[1:]], path)
+    expected, count = in_parts(dd.open(path), 1 << 16)
+    request.getfixturevalue("early")
+    made, kept = in_parts(dd.open(path), 1000)
+    assert same(made, expected)
+    assert kept < count
+    assert len(set(made.collections.values("pid"))) == 2
+
+
+def data_path(name: str, folder: Any) -> Any:
+    path = folder / name
+    path.write_bytes(data_of(name))
+    return path
+
+
+def test_where_no_file_can_be_written_rows_stay_in_memory(early: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, _ = in_parts(made_up(0), 1 << 16)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spilled_columns, "UnnamedFile", full)
+    made, kept = in_parts(made_up(0), 100)
+    assert kept < 100
+    assert same(made, expected)
