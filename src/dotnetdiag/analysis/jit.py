@@ -7,12 +7,13 @@ looked for: Method/R2RGetEntryPoint tells of each look, with the entry point 0 w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, whole
+from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
@@ -21,7 +22,7 @@ from dotnetdiag.analysis.native import NO_COMPILER, native_of
 from dotnetdiag.analysis.pairs import latest_rows, pairs, picked
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.events.columns import Coded, Text, concat
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.symbol_events import RUNTIME
@@ -50,6 +51,8 @@ _OF_TIERS = [TIERS.index(name) for name in ("OptimizedTier1", "QuickJittedInstru
 _NAME = ("MethodNamespace", "MethodName", "MethodSignature")
 MOST_NAMES = 1 << 20
 """Different parts of names of methods that are told apart."""
+_NAMED_ROWS = 1 << 14
+"""Methods whose names are Python's texts at once."""
 FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
 NO_EVENTS = "no methods: none was compiled, or the recording lacks their events (record with --clrevents jit+compilation --clreventlevel verbose)"
 
@@ -199,12 +202,16 @@ class JitFold:
 
     def _methods(self, starts: Kept) -> Coded:
         """``Namespace.Type.Method(parameters)``, as TraceEvent writes them: one text for each method."""
-        kinds, which = np.unique(np.stack([starts[name] for name in _NAME]), axis=1, return_inverse=True)
+        first, which = combined([starts[name] for name in _NAME], len(starts))
+        parts = [first[at : at + _NAMED_ROWS] for at in range(0, max(len(first), 1), _NAMED_ROWS)]
+        return Coded(cast("Text", concat([self._named(starts, rows) for rows in parts])), which)
+
+    def _named(self, starts: Kept, rows: Array) -> Text:
         names = []
-        for space, name, signature in kinds.T.tolist():
+        for space, name, signature in zip(*(starts[one][rows].tolist() for one in _NAME), strict=True):
             said = self._parts[signature]
             names.append(f"{self._parts[space]}.{self._parts[name]}{said[max(said.find('('), 0) :]}")
-        return Coded(Text.from_pylist(names), which.reshape(-1))
+        return Text.from_pylist(names)
 
     def _is_background(self, starts: Kept, is_of_tiers: Array) -> Array:
         """Whether a thread of the tiers compiled it, between the begin and the end of such work; where a process tells of none, what is of the

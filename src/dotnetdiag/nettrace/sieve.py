@@ -66,6 +66,7 @@ def sift(group: Group, data: memoryview, base: int, lender: Lender, place: Place
     touched = blocks[first : last + (remainder is not None)]
     seen = int((touched["stop"] - starts[first : first + len(touched)]).sum())
     lender.expect(int(touched["rows"].sum()), seen)
+    lender.expect_rows(kept, seen)
     sifted = Sifted(runs[:, :run], amounts[:, :amount], marks[:, :mark])
     return Piece(place, remainder, lent.first(kept), _NONE, _NONE, touched, sifted=sifted)
 

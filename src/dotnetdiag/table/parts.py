@@ -34,7 +34,8 @@ def rows_at(rows: Table, places: npt.NDArray[np.int64]) -> dict[str, Column]:
     """All columns of the rows at some places."""
     if not isinstance(rows, SlicedTable):
         return {name: rows[name].take(places) for name in rows.columns}
-    order, found = np.argsort(places, kind="stable"), list[Mapping[str, Column]]()
+    order = np.argsort(places, kind="stable")
+    found: list[Mapping[str, Column]] = []
     ascending = places[order]
     for first in range(0, len(rows), PART_ROWS):
         last = min(first + PART_ROWS, len(rows))
