@@ -14,6 +14,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _SLICE = 1 << 16
 """Rows that are looked for at once."""
+_MOST = 1 << 62
 
 
 def pairs(start_ms: Array, start_keys: Sequence[Array], stop_ms: Array, stop_keys: Sequence[Array]) -> Array:
@@ -138,14 +139,34 @@ def picked(values: Array, rows: Array, missing: float) -> Array:
 
 def first_rows(pid: Array, number: Array, of_pid: Array, of: Array) -> Array:
     """Of each pair in the last two columns the first row of the first two that has it; -1 for none, and for the number 0."""
-    made = np.full(len(of), -1)
-    if not len(pid) or not len(of):
+    count, pids = len(pid), distinct(pid)
+    made = np.full(len(of), -1, np.int32 if count <= np.iinfo(np.int32).max else np.int64)
+    if not count or not len(of) or number.max() <= 0:
         return made
-    codes = combined_codes(np.concatenate([pid, of_pid]).astype(np.int64), np.concatenate([number, of]))
-    first = np.full(int(codes.max()) + 1, len(pid))
-    np.minimum.at(first, codes[: len(pid)], np.arange(len(pid)))
-    found = first[codes[len(pid) :]]
-    return np.where((found < len(pid)) & (of > 0), found, -1)
+    is_asked = of > 0
+    if int(number.max()) >= _MOST // (len(pids) * count):  # of a damaged file
+        known, number = ranked(np.where(number > 0, number, -1))
+        place = np.minimum(np.searchsorted(known, of), len(known) - 1)
+        of = np.where(known[place] == of, place, -1)
+    keys = np.empty(count, np.int64)
+    for first in range(0, count, _SLICE):  # a number for each row: its keys, before its place
+        some = slice(first, first + _SLICE)
+        keys[some] = _keys_of(pids, pid[some], number[some])
+        keys[some] *= count
+        keys[some] += np.arange(first, min(first + _SLICE, count))
+    keys.sort()
+    for first in range(0, len(of), _SLICE):
+        some = slice(first, first + _SLICE)
+        key = _keys_of(pids, of_pid[some], of[some]) * count
+        found = keys[np.minimum(np.searchsorted(keys, key), count - 1)] - key
+        made[some] = np.where((key >= 0) & (found >= 0) & (found < count) & is_asked[some], found, -1)
+    return made
+
+
+def _keys_of(pids: Array, pid: Array, number: Array) -> Array:
+    """A number for both, of processes that are sorted; -1 where it is none of these, or the number is below 0."""
+    which = np.minimum(np.searchsorted(pids, pid), len(pids) - 1)
+    return np.where((pids[which] == pid) & (number >= 0), number.astype(np.int64) * len(pids) + which, -1)
 
 
 class LatestRows:
@@ -162,11 +183,7 @@ class LatestRows:
         self._sorted.sort()
 
     def _keys(self, pid: Array, number: Array) -> Array:
-        """A number for both; -1 where no row is of that process."""
-        if not len(self._pids):
-            return np.full(len(pid), -1)
-        which = np.minimum(np.searchsorted(self._pids, pid), len(self._pids) - 1)
-        return np.where(self._pids[which] == pid, number.astype(np.int64) * len(self._pids) + which, -1)
+        return _keys_of(self._pids, pid, number) if len(self._pids) else np.full(len(pid), -1)
 
     def of(self, pid: Array, number: Array, ms: Array) -> Array:
         """Of each the row (i32, or i64 where there are so many); -1 for none."""

@@ -149,28 +149,36 @@ class _Answer:
         is_blocking = made.column("Behavior") == BLOCKING
         by[is_blocking] = made.column("OriginatingTaskID")[is_blocking]
         self._blocking = int(is_blocking.sum())
-        first, own = first_rows(self._pid, task, self._pid, task), np.arange(len(task))
-        self._first = narrow(np.where(first >= 0, first, own))
+        del is_blocking
+        self._first = first_rows(self._pid, task, self._pid, task)
+        none = np.flatnonzero(self._first < 0)
+        self._first[none] = none
         caller = first_rows(self._pid, task, self._pid, by)
-        caller[caller == np.arange(len(caller))] = -1
+        caller[caller == np.arange(len(caller), dtype=caller.dtype)] = -1
         caller, depth = levels(caller, DEEPEST)
         self._caller, self._depth = narrow(caller), narrow(depth)
+        del caller, depth
         of = _names_of(operation)
         self._name = narrow(of[first_rows(operation.pid, operation["TaskID"], self._pid, task)])
+        del task
         # rows whose awaits have no stack, or no name in it, get the name of the task that awaits
         frames = made.stacks
         self._stack = narrow(made.which_stack())
         frame = frames.frame[self._stack]
         awaiting = of[first_rows(operation.pid, operation["TaskID"], self._pid, by)]
+        del by
         is_nameless = are_nameless(frames.frame, frames.frames)[self._stack]
         rows = np.flatnonzero(((frame < 0) | is_nameless) & (awaiting >= 0))
         frame[rows] = len(frames.frames) + awaiting[rows]
         self._frame = narrow(frame)
         self._frames = frames.frames.extended([pseudo(one) for one in names]) if len(rows) else frames.frames
-        self._method_ids, self._method = ranked(self._frame)
+        self._method_ids, method = ranked(self._frame)
+        self._method = narrow(method)
+        del method
         shown = ["" if one < 0 else self._frames.name(one) for one in self._method_ids.tolist()]
         self._methods = Text.from_pylist(shown)
-        self._own_ms = _own_ms(made.column("ms"), self._duration, self._caller, self._first)
+        del frame, awaiting, is_nameless, rows
+        self._own_ms = _own_ms(lambda: made.column("ms"), self._duration, self._caller, self._first)
 
     def report(self) -> TaskReport:
         """The tables."""
@@ -319,12 +327,14 @@ def _names_of(operation: Kept) -> Array:
     return np.append(operation["OperationName"], -1)
 
 
-def _own_ms(start_ms: Array, duration_ms: Array, caller: Array, first: Array) -> Array:
+def _own_ms(begun: Callable[[], Array], duration_ms: Array, caller: Array, first: Array) -> Array:
     """What each took, but for what its own awaits took meanwhile. ``first``: of each the first that awaits the same task, which is their caller."""
     plain = np.nan_to_num(duration_ms)
     below = summed_by_parent(caller, plain)
-    rows = np.flatnonzero((first != np.arange(len(first))) & (below[first] > 0) & (plain > 0))
+    rows = np.flatnonzero((first != np.arange(len(first), dtype=first.dtype)) & (plain > 0))
+    rows = rows[below[first[rows]] > 0]
     if len(rows):
+        start_ms = begun()
         has = np.flatnonzero(np.isin(caller, first[rows]))
         has = has[np.lexsort((start_ms[has], caller[has]))]
         begin, end = (

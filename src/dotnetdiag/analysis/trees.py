@@ -10,6 +10,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 _MOST = (1 << 31) - 1
+_SLICE = 1 << 16
+"""Rows that are looked at at once."""
 
 
 def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
@@ -36,5 +38,9 @@ def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
 
 def summed_by_parent(parent: Array, values: Array) -> Array:
     """Of each row the sum of those right below it."""
-    has = np.flatnonzero(parent >= 0)
-    return np.bincount(parent[has], values[has], minlength=len(parent))
+    made = np.zeros(len(parent))
+    for first in range(0, len(parent), _SLICE):
+        own, some = parent[first : first + _SLICE], values[first : first + _SLICE]
+        has = own >= 0
+        np.add.at(made, own[has], some[has])
+    return made
