@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import struct
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.analysis.test_gc import event
 from tests.analysis.test_thread_pool import adjusted
 from tests.analysis.test_waits import begins, ends
 from tests.analysis.traces import Seen, external, managed, traced, worker_start
@@ -348,9 +350,62 @@ def test_a_pool_that_starves_says_where_its_threads_are() -> None:
     trace = traced(*events, modules=corelib)
     made = threadpool(traced(*(adjusted(10 * place, count, 8) for place, count in enumerate((2, 3, 4, 5, 6)))))
     (found,) = of_pool(made, 1.0, lambda: cpu(trace))
-    assert found.text.endswith("; for 100 % of their time its threads are in App.Handle")
+    assert found.text.endswith("; for 100 % of the time that its threads have work they are in App.Handle")
     (other,) = of_pool(made, 1.0, lambda: cpu(traced(*events[2:])))
-    assert "its threads are" not in other.text
+    assert "have work" not in other.text
+
+
+def test_where_threads_of_a_pool_wait_for_work_is_not_what_blocks_them() -> None:
+    idle = (
+        "System.Threading.LowLevelLifoSemaphore.WaitNative",
+        "System.Threading.PortableThreadPool+WorkerThread.WorkerThreadStart",
+    )
+    events = [worker_start(0, thread) for thread in (1, 2)]
+    events += [external(ms, 1, *idle) for ms in range(1, 900)]
+    events += [external(ms, 2, "System.Threading.Monitor.Wait", "App.Handle", idle[1]) for ms in range(1, 300)]
+    core = "/x/System.Private.CoreLib.dll"
+    names = ("LowLevelLifoSemaphore", "PortableThreadPool+WorkerThread", "Monitor")
+    trace = traced(*events, modules={f"System.Threading.{name}": core for name in names})
+    made = threadpool(traced(*(adjusted(10 * place, count, 8) for place, count in enumerate((2, 3, 4, 5, 6)))))
+    (found,) = of_pool(made, 1.0, lambda: cpu(trace))
+    assert found.text.endswith("; for 100 % of the time that its threads have work they are in App.Handle")
+
+
+def test_a_thread_that_waits_for_another_to_begin_is_not_what_takes_the_time() -> None:
+    """The runtime says that it runs."""
+    start = [managed(ms, 1, "System.Threading.Thread.StartCore", "App.Main") for ms in range(500)]
+    work = [managed(500 + ms, 1, "App.Work", "App.Main") for ms in range(400)]
+    trace = traced(*start, *work, modules={"System.Threading.Thread": "/x/System.Private.CoreLib.dll"})
+    (found,) = of_cpu(cpu(trace), 1.0)
+    assert found.text.startswith("App.Work took 44 % of the time on processors, 399 of 899 ms")
+    assert not list(
+        of_cpu(cpu(traced(*start, modules={"System.Threading.Thread": "/x/System.Private.CoreLib.dll"})), 1.0)
+    )
+
+
+def test_what_pauses_went_into_is_told_where_it_is_most_of_them() -> None:
+    def told(kind: int, *collections: tuple[float, float, int]) -> str:
+        """``collections``: how long until all threads stood still, what came then, and the reason."""
+        seen, ms = list[Seen](), 1.0
+        for count, (stopping, rest, reason) in enumerate(collections, 1):
+            seen += [
+                event(ms, 9, 1, struct.pack("<IIH", 1, count, 0)),
+                event(ms + stopping, 8, 1, bytes(2)),
+                event(ms + stopping, 1, 2, struct.pack("<IIIIHQ", count, kind, reason, 0, 0, 0)),
+                event(ms + stopping + rest, 2, 1, struct.pack("<IIH", count, kind, 0)),
+                event(ms + stopping + rest, 3, 1, bytes(2)),
+            ]
+            ms += stopping + rest + 10
+        (row,) = advice(traced(*seen)).findings.to_pylist()
+        return str(row["text"])
+
+    slow = told(0, (250, 1, 0), (10, 2, 0))
+    assert slow.endswith("; 2 collections, 0 of gen2; 260.0 of 263.0 ms passed until all threads stood still")
+    assert "stood still" not in told(0, (1, 250, 0))
+    mixed = told(2, (0.5, 300, 0), *[(0.1, 1, 1)] * 4)
+    assert ": 4 of 5 collections are induced, which paused it for 4.4 of 304.9 ms" in mixed
+    assert "which paused it for" not in told(2, *[(0.1, 90, 1)] * 4)
+    assert told(2, *[(0.1, 300, 4)] * 4).endswith("; 4 collections, 4 of gen2, 4 because of large objects")
 
 
 @pytest.mark.parametrize(("ms", "said"), [(0.04, False), (40.0, False), (400.0, True)])

@@ -49,6 +49,7 @@ FEW_RAN = 0.01
 """A sampler that tells no states says of as few that they ran."""
 PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
 INDUCED, INDUCED_SHARE = 3, 0.2
+MOST_OF_PAUSES = 0.5
 INDUCED_AGGRESSIVE = 17
 """A reason that has no name, as in TraceEvent."""
 LEAST_SHOWN = 0.05
@@ -205,7 +206,7 @@ def advice_of(answers: Answers) -> AdviceReport:
         "exceptions": (answers.exceptions.count > 0, answers.exceptions.notes),
         "contention": (answers.contention.totals.count > 0, answers.contention.notes),
         "threadpool": (
-            answers.threadpool.totals.count > 0 or len(answers.threadpool.adjustments) > 0,
+            answers.threadpool.totals.count > 0 or any(one.question == "threadpool" for one in found),
             answers.threadpool.notes,
         ),
         "requests": (answers.requests.totals.count > 0, answers.requests.notes),
@@ -265,7 +266,7 @@ class _Collections:
     def __init__(self) -> None:
         self.count = self.of_gen2 = 0
         self.is_told = False
-        self.paused = self.longest = 0.0
+        self.paused = self.longest = self.suspended = self.induced_ms = 0.0
         self.reasons, self.callers = Counter[str](), Counter[str]()
 
     def add(self, columns: Mapping[str, Column], rows: Array) -> None:
@@ -279,13 +280,17 @@ class _Collections:
         self.paused += float(pauses.sum())
         self.longest = max(self.longest, float(pauses.max(initial=0.0)))
         self.of_gen2 += some["generation"].count(2)
+        self.suspended += sum(one or 0.0 for one in some["suspend_ms"])
+        self.induced_ms += sum(
+            pause or 0.0 for pause, reason in zip(some["pause_ms"], some["reason"], strict=True) if _is_induced(reason)
+        )
         self.reasons.update(some["reason"])
         self.callers.update(some["induced_by"])
 
 
 def _collections_by_process(made: GcReport) -> dict[int, _Collections]:
     found: dict[int, _Collections] = {}
-    for part in parts(made.collections, ("pid", "reason", "generation", "induced_by", "pause_ms")):
+    for part in parts(made.collections, ("pid", "reason", "generation", "induced_by", "pause_ms", "suspend_ms")):
         pids = np.array(part["pid"].to_pylist(), np.int64)
         for pid in distinct(pids).tolist():
             found.setdefault(pid, _Collections()).add(part, np.flatnonzero(pids == pid))
@@ -310,8 +315,14 @@ def _of_one_gc(of: _Collections, seconds: float, process: str) -> Finding | None
         if named := [one for one in of.callers if is_named(one)]:  # few of many
             most = max(named, key=of.callers.__getitem__)
             text += f", {of.callers[most]:,} by {short(most)}"
+        if of.induced_ms < MOST_OF_PAUSES * paused:
+            text += f", which paused it for {of.induced_ms:,.1f} of {paused:,.1f} ms"
     else:
         text += f"; {count:,} collection{'' if count == 1 else 's'}, {of.of_gen2:,} of gen2"
+        if (large := of.reasons["AllocLarge"]) >= MOST_OF_PAUSES * count:
+            text += f", {large:,} because of large objects"
+    if paused and of.suspended >= MOST_OF_PAUSES * paused:
+        text += f"; {of.suspended:,.1f} of {paused:,.1f} ms passed until all threads stood still"
     return Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
 
 
@@ -421,7 +432,7 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
     if not len(profile) or profile.unit != "ms":
         return
     running = profile.in_states(State.CPU)
-    rows = running.top(1)
+    rows = [row for row in running.top(2) if not filters.is_start(row.frame)]
     if not rows or rows[0].exclusive_percent < 100 * HOT_SHARE or rows[0].exclusive < BUSY_SHARE * seconds * 1000:
         return
     first, own_ms, share, text = rows[0], rows[0].exclusive, rows[0].exclusive_percent, ""

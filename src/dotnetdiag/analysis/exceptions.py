@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -23,6 +24,7 @@ from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, numbe
 from dotnetdiag.analysis.exception_ends import FollowedExceptions
 from dotnetdiag.analysis.filters import are_rethrown
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
+from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks, Values, columns_of
 from dotnetdiag.analysis.report import Report
@@ -218,22 +220,39 @@ class ExceptionsFold:
     def result(self) -> ExceptionReport:
         """The answer, of what came until now; more may come, and another be asked for. Raises UsageError before the first window."""
         self._conclude()
+        stacks = KindStacks(self._rows, self._types.names)
         answer = _Answer(
             thrown=self._rows,
-            stacks=KindStacks(self._rows, self._types.names),
+            stacks=stacks,
             types=self._types.names,
             messages=self._messages.names,
-            methods=[_as_elsewhere(one) for one in self._methods.names],
+            methods=_as_frames(self._methods.names, stacks.frames),
             losses=self._losses.told,
             seconds=in_seconds(self._seconds),
         )
         return answer.report()
 
 
-def _as_elsewhere(name: str) -> str:
-    """``void [module] Type::Method(parameters)`` as frames are called: ``module!Type.Method(parameters)``."""
-    found = _METHOD.match(name)
-    return name if found is None else f"{found['module']}!{found['type']}.{found['method']}"
+def _as_frames(names: Sequence[str], frames: Frames) -> list[str]:
+    """``void [module] Type::Method(parameters)`` as the frame of that method is called, ``module!Type.Method(parameters)``: who catches is on the
+    stack. There ``string`` is ``class System.String``; where several frames have such a name, or none, the parameters stay as they are.
+    """
+    if not names:
+        return []
+    of = defaultdict[str, set[str]](set)
+    for name in frames.names():
+        of[_without_parameters(name)].add(name)
+    made = []
+    for name in names:
+        found = _METHOD.match(name)
+        written = name if found is None else f"{found['module']}!{found['type']}.{found['method']}"
+        alike = of.get(_without_parameters(written), set())
+        made.append(next(iter(alike)) if len(alike) == 1 else written)
+    return made
+
+
+def _without_parameters(name: str) -> str:
+    return name.partition("(")[0]
 
 
 class _Answer:

@@ -245,6 +245,8 @@ _PLUMBING = (
     "System.Threading.ThreadPool",
 )
 """What queues work, goes on with it when what it awaits is done, and begins threads, likewise."""
+_IDLE = ("System.Threading.PortableThreadPool+WorkerThread", "System.Threading.LowLevelLifoSemaphore")
+_STARTS = ("System.Threading.Thread.StartCore",)
 _DYNAMIC = "dynamicClass"
 """The type of methods that were made while the program ran, such as those that ASP.NET calls an endpoint by."""
 
@@ -260,9 +262,19 @@ def _is_plumbing(frame: Frame) -> bool:
     return frame.type_name == _DYNAMIC or _is_of_core(frame, _PLUMBING)
 
 
+def is_idle_worker(frame: Frame) -> bool:
+    """Whether a thread of the pool waits for work there."""
+    return _is_of_core(frame, _IDLE)
+
+
 def is_poll(frame: Frame) -> bool:
     """Whether a thread stands still there for the collector, or for who samples it, and goes on."""
     return frame.type_name == "System.Threading.Thread" and "PollGC" in frame.method and frame.module in _CORE
+
+
+def is_start(frame: Frame) -> bool:
+    """Whether a thread waits there for another one to begin, of which the runtime says that it runs."""
+    return _is_of_core(frame, _STARTS)
 
 
 def hide_polls(profile: P) -> P:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.finding import SOME, Finding, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.rows import THREAD_POOL
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import most_of
+from dotnetdiag.analysis.stacked import most_of, own_frames
 from dotnetdiag.analysis.thread_pool import ThreadPoolReport
 
 STARVED_MS = 100.0
@@ -58,7 +59,7 @@ def _seen(samples: Callable[[], StackProfile] | None) -> str:
     name, most, total = _most_of_pool(samples)
     if name is None or most < MOST_OF_POOL * total:
         return ""
-    return f"; for {100 * most / total:.0f} % of their time its threads are in {short(name)}"
+    return f"; for {100 * most / total:.0f} % of the time that its threads have work they are in {short(name)}"
 
 
 def _waited(waits: Callable[[], StackProfile] | None, starved_ms: float) -> str:
@@ -76,6 +77,8 @@ def _most_of_pool(asked: Callable[[], StackProfile] | None) -> tuple[str | None,
     if profile is None or not of_pool.any():
         return None, 0.0, 0.0
     profile = profile.take(of_pool[profile.thread], "is of the pool")
+    idle = [number for number, frame in enumerate(profile.frames) if filters.is_idle_worker(frame)]
+    profile = profile.take(~np.isin(own_frames(profile), idle), "has work")
     name, most = most_of(profile)
     total = float(profile.weight.sum())
     return name if total else None, most, total

@@ -10,7 +10,7 @@ import click
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import STDIN, RecordingPath
-from dotnetdiag.cli.lazy import kinds_or_files
+from dotnetdiag.cli.lazy import Kinds, kinds_or_files
 from dotnetdiag.cli.output import TABLE, show
 from dotnetdiag.cli.render import echo, json_list
 from dotnetdiag.errors import UsageError
@@ -93,6 +93,7 @@ class EachFile(Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         files = ctx.params["file"]
+        _refuse_kinds(ctx, files[1:])
         if len(files) == 1:
             ctx.params["file"] = files[0]
             return super().invoke(ctx)
@@ -107,6 +108,15 @@ class EachFile(Command):
             super().invoke(ctx)
         made.end()
         return None
+
+
+def _refuse_kinds(ctx: click.Context, files: Sequence[Path]) -> None:
+    """Before the first file is read: a second kind is none."""
+    group = ctx.parent.command if ctx.parent is not None else None
+    kinds = group.entries if isinstance(group, Kinds) else {}
+    for file in files:
+        if str(file) in kinds and not file.exists():
+            raise UsageError(f"{file}: one kind of report at a time; all of them are a page: all --html FILE")
 
 
 def several() -> Answers | None:

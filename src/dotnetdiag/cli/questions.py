@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from dotnetdiag.cli.each_file import OUTPUT, PAGE, named, several
-from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
+from dotnetdiag.cli.files import STDIN, FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo
@@ -169,6 +169,8 @@ def page_option() -> Path | None:
     (first, *others) = sources() or [Path("report")]
     if others:
         raise UsageError("--html: name the page, of several recordings none is meant")
+    if first == STDIN:
+        raise UsageError("--html: name the page: what comes from stdin has no name to call it by")
     return Path(f"{Path(named(first)).stem}.html")
 
 

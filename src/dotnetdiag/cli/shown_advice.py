@@ -10,6 +10,8 @@ from dotnetdiag.cli.render import echo
 if TYPE_CHECKING:
     from dotnetdiag.analysis.advice import AdviceReport
 
+OF_QUEUE = "threadpool (how long work waited)"
+"""Where it is known how many threads there were, and no more."""
 SAMPLED = "topN"
 """The kind of report that is made of samples."""
 
@@ -18,6 +20,7 @@ def show(made: AdviceReport, more: str | None) -> None:
     """Print it for people. ``more`` is the command that takes a kind of report; None: of a process that is asked itself."""
     from dotnetdiag.analysis.advice import NOTHING
     from dotnetdiag.analysis.native import NEVER
+    from dotnetdiag.analysis.thread_pool import NO_QUEUE
 
     rows = made.findings.to_pylist()
     if not rows:
@@ -33,6 +36,8 @@ def show(made: AdviceReport, more: str | None) -> None:
     if made.lacking:
         echo()
     if others:
+        of_pool = made.lacking.get("threadpool") == NO_QUEUE
+        others = [OF_QUEUE if of_pool and name == "threadpool" else name for name in others]
         echo(_told(others) + ("" if more is None else f" ({more} KIND says what to record)"))
     for name, why in never.items():
         echo(f"no {name}: {why}")

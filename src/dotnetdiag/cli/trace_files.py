@@ -440,7 +440,7 @@ def convert(
 
     \b
     dotnetdiag trace convert app.nettrace --format speedscope     for https://www.speedscope.app
-    dotnetdiag trace convert app.nettrace --format perfetto       all that happened, for https://ui.perfetto.dev
+    dotnetdiag trace convert app.nettrace --format perfetto       what happened over time, for https://ui.perfetto.dev
     dotnetdiag trace convert app.nettrace --format firefox        the same for https://profiler.firefox.com
     dotnetdiag trace convert app.nettrace --format flamegraph     one HTML file, for a browser without a network
 

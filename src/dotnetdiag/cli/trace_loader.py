@@ -20,7 +20,7 @@ from dotnetdiag.cli.shown_loader import ROWS, show
 def loader(file: Path, number: int, form: str) -> None:
     """Show what was loaded in a trace FILE: assemblies, the binds that took longest, those that failed and why, and types.
 
-    The formats for programs have a row for each bind; --json has assemblies and types too. It needs a recording from the
+    The formats for programs have a row for each assembly; --json has binds and types too. It needs a recording from the
     start of a program: --clrevents loader+assemblyloader, and typediagnostic for types.
 
     \b

@@ -68,8 +68,8 @@ class Database:
         self._shelf.close()
 
     def sql(self, text: str) -> Table:
-        """What the last statement answers. Raises UsageError for what DuckDB refuses, UnknownName for tables that are not there, and what reading
-        the recordings raises.
+        """What the last statement answers. Raises UsageError for several queries, and for what DuckDB refuses, UnknownName for tables that are not
+        there, and what reading the recordings raises.
         """
         if not isinstance(text, str) or not text.strip():
             raise UsageError("an empty query: write SQL, such as 'select count(*) from events'")
@@ -79,6 +79,11 @@ class Database:
             statements = self._database.extract_statements(text)
         except self._duckdb.Error as error:
             raise self._refusal(error) from error
+        answering = [one.type.name for one in statements].count("SELECT")
+        if answering > 1:
+            raise UsageError(
+                f"{answering} queries: one answer is given; ask for them one at a time, or join them with union all"
+            )
         made: Any = None
         for statement in statements:
             made = self._run(statement.query)
