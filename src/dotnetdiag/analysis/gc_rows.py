@@ -23,7 +23,7 @@ from dotnetdiag.analysis.gc_events import (
 )
 from dotnetdiag.analysis.gc_process import COMPACT, MARKS, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
 from dotnetdiag.analysis.kept_events import Texts
-from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.freed import give_back_freed
 from dotnetdiag.trace.spilled_columns import SpilledColumns
 from dotnetdiag.trace.tally import SumsBetween
@@ -191,6 +191,6 @@ def _last_over(told: Told, made: ProcessCollections) -> int | None:
     rows = np.arange(_BEHIND, count - _BEHIND)
     can = ~made.is_background[rows] & np.isfinite(over[rows])
     can &= (begins[rows] > over[rows - 1]) & (starts[rows - _BEHIND] > background[rows])
-    can &= ~np.isin(begins[rows], distinct(np.concatenate([told.kept[one].ms for one in (RESTARTED, SUSPENDED)])))
+    can &= ~is_among(begins[rows], distinct(np.concatenate([told.kept[one].ms for one in (RESTARTED, SUSPENDED)])))
     found = rows[can]
     return int(found[-1]) if len(found) and found[-1] >= count // 4 else None

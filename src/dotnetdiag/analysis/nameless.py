@@ -12,7 +12,7 @@ import numpy as np
 
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.table import Losses
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.stack_tree import NO_FRAME
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -39,7 +39,8 @@ def are_nameless(frame: Array, frames: Frames) -> Array:
     shown = distinct(frame[frame >= 0])
     unresolved = frames.unresolved()[shown]
     unnamed = [one for one in shown[unresolved].tolist() if not frames[one].module]
-    return np.isin(frame, unnamed)
+    # not numpy.isin: where nothing is looked for it loads numpy.ma, which was 14 of the 200 ms of most reports
+    return is_among(frame, np.array(unnamed, np.int64))
 
 
 def without_nameless(frame: Array, frames: Frames, losses: Losses) -> tuple[Array, tuple[str, ...]]:

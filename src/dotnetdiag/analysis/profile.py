@@ -28,6 +28,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.frames import Frames
+from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
@@ -331,7 +332,7 @@ class Profile:
     def period_ns(self) -> int | None:
         """The usual length of a sample (their median), None when none has a length."""
         lengths = self.length_ns[self.length_ns > 0]
-        return int(np.median(lengths)) if len(lengths) else None
+        return int(quantiles(lengths, [0.5])[0]) if len(lengths) else None
 
     def frame_names(self, style: Style = Style.FULL, frame_ids: Sequence[int] | Array | None = None) -> list[str]:
         """Printed names of frames, by default of all, by id."""

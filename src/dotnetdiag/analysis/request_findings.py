@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, share_of
+from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_tails import LEAST_SHARE, ONE_IN
 from dotnetdiag.analysis.requests import RequestReport
@@ -80,7 +81,7 @@ def _slow_routes(
     if count < FEW_REQUESTS or len(routes) < FEW_REQUESTS:
         return
     medians = np.repeat([row["median_ms"] for row in routes], [row["count"] for row in routes])
-    usual = float(np.median(medians))
+    (usual,) = quantiles(medians, [0.5])
     for row in routes:
         if row["count"] >= FEW_REQUESTS and row["median_ms"] >= SLOW_MS and row["median_ms"] >= SLOWER * usual:
             told.append((kind, row["route"]))

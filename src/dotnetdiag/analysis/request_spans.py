@@ -23,7 +23,7 @@ from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.trees import levels
 from dotnetdiag.analysis.unnamed_ends import NOTHING, Ends, UnnamedEnds
 from dotnetdiag.events import EventSchema
-from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.table import EventTable
 
@@ -181,7 +181,9 @@ class RequestSpans:
                 self.write("stop_ms", rows[-1], ended[-1]["ms"])
                 if one.kind.status:
                     self.write("status", rows[-1], ended[-1]["status"])
-                self._open[number] = np.delete(starts, np.append(first, np.setdiff1d(unnamed.unknown, unnamed.kept)))
+                self._open[number] = np.delete(
+                    starts, np.append(first, unnamed.unknown[~is_among(unnamed.unknown, np.sort(unnamed.kept))])
+                )
         return Followed(first=self._first, begun=begun, rows=np.concatenate(rows), ended=np.concatenate(ended))
 
     def _begin(self, until: float) -> Array:

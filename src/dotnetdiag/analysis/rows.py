@@ -18,7 +18,7 @@ from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.ranges import FOREVER
 from dotnetdiag.trace.raw import RawTrace
 from dotnetdiag.trace.stack_ids import StackIds
-from dotnetdiag.trace.stack_tree import build_stack_tree
+from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree, build_stack_tree
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 
@@ -244,7 +244,9 @@ def profile_of(
     stacks begin; those of other events begin where a call returns to.
     """
     context = columns.context
-    if len(samples) and not samples.stack.any():
+    if not len(samples):
+        return _profile_of_none(context, name, unit, notes)
+    if not samples.stack.any():
         kept = context.keeps_stacks
         notes = (
             *notes,
@@ -278,6 +280,28 @@ def profile_of(
         notes=notes,
     )
     return filters.without_tiers(made)
+
+
+def _profile_of_none(context: Context, name: str, unit: str, notes: tuple[str, ...]) -> StackProfile:
+    """Without samples. What names frames is not asked for: that took 14 of the 227 ms of a report on 8,000 collections, none of which is induced."""
+    nothing = np.zeros(0, np.int64)
+    return StackProfile(
+        name=name,
+        unit=unit,
+        tree=StackTree(np.full(1, -1, np.int32), np.full(1, NO_FRAME, np.int32)),
+        frames=Frames(),
+        threads=(),
+        thread=np.zeros(0, np.int32),
+        start_ns=nothing,
+        length_ns=nothing,
+        weight=np.zeros(0),
+        node=np.zeros(0, np.int32),
+        state=np.zeros(0, np.uint8),
+        origin=origin_of(context),
+        from_ns=0,
+        to_ns=0,
+        notes=notes,
+    )
 
 
 def origin_of(trace: Context) -> Origin:

@@ -37,7 +37,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.distinct import is_among, ranked
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree
 from dotnetdiag.trace.table import EventTable
@@ -184,7 +184,7 @@ class _Answer:
         """The tables."""
         made, known = self._made, ~np.isnan(self._duration)
         of_others = [number for number, name in enumerate(self._texts) if name in OF_OTHERS]
-        has_members = bool(np.isin(self._name, of_others).any())
+        has_members = bool(is_among(self._name, np.array(of_others, np.int64)).any())
         notes = (*((NO_MEMBERS,) if has_members else ()), *made.stacks.unnamed) if len(made) else (NO_EVENTS,)
         begins = _begins(known, self._caller)
 
