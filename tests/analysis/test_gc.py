@@ -14,7 +14,6 @@ from tests.trace.made import RUNTIME
 from dotnetdiag.analysis import nameless
 from dotnetdiag.analysis.gc_collections import NO_CALLERS, GcFold, GcReport, gc
 from dotnetdiag.analysis.gc_events import GENERATIONS, PRIVATE
-from dotnetdiag.trace.recorded import recorded_of
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -140,10 +139,12 @@ def test_phases_in_the_background_are_of_all_heaps_together() -> None:
 
 def test_what_was_allocated_is_told_by_second_where_both_are_known() -> None:
     data = data_of("gcverbose-10.nettrace")
-    totals = gc(Trace(data)).totals
-    seconds = recorded_of(Trace(data)).seconds
+    made = gc(Trace(data))
+    totals, starts = made.totals, made.collections.values("start_ms")
     assert totals.allocated_bytes is not None
-    assert totals.allocated_bytes_per_second == pytest.approx(totals.allocated_bytes / seconds)
+    begin = 0.0 if made.collections.values("allocated_bytes")[0] is not None else starts[0]
+    rate = totals.allocated_bytes / (starts[-1] - begin) * 1000
+    assert totals.allocated_bytes_per_second == pytest.approx(rate)
     assert collected((1, 2, 3, 4, 5, 6, 7, 8)).totals.allocated_bytes_per_second is None
 
 

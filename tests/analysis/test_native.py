@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.analysis.traces import managed, traced
+from tests.analysis.traces import external, managed, traced
 
+from dotnetdiag.analysis import native as room
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.jit import NO_EVENTS, JitFold, jit
-from dotnetdiag.analysis.native import NO_COMPILER, NO_LOADER, is_of_native
+from dotnetdiag.analysis.native import NO_COMPILER, NO_LOADER, NO_STATES, RuntimeFacts, is_of_native
+from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.startup import NO_START, StartupFold, startup
+from dotnetdiag.analysis.threads import ThreadsFold
 from dotnetdiag.trace.trace import Trace
 
 
@@ -40,5 +45,23 @@ def test_it_compiles_nothing_whatever_is_recorded() -> None:
 def test_it_tells_nothing_of_its_start_wherever_a_recording_begins() -> None:
     trace = traced(managed(0, 1))
     assert startup(trace).notes == (NO_START,)
-    (made,) = fold(trace, StartupFold(is_native=lambda: True))
+    (made,) = fold(trace, StartupFold(runtime=lambda: RuntimeFacts(is_native=True)))
     assert made.notes == made.phases.notes == (NO_LOADER,)
+
+
+def test_where_no_sample_says_who_ran_nothing_is_said_of_it() -> None:
+    """As on .NET 9: unknown is not 0."""
+    seen = [external(ms, thread, "App.Spin", "App.Main") for ms in range(100) for thread in (1, 2)]
+    facts: dict[bool, Callable[[], RuntimeFacts]] = {
+        True: RuntimeFacts,
+        False: partial(RuntimeFacts, tells_states=False),
+    }
+    for told, runtime in facts.items():
+        (made,) = fold(traced(*seen), ThreadsFold(runtime=runtime))
+        assert (made.totals.cpu_ms, made.totals.waiting_ms) == ((0.0, 198.0) if told else (None, None))
+        assert made.threads.values("waiting_ms") == ([99.0, 99.0] if told else [None, None])
+        assert (made.threads.values("samples"), NO_STATES in made.notes) == ([99, 99], not told)
+    some = [managed(ms, 1, "App.Spin", "App.Main") for ms in range(100)]
+    (made,) = fold(traced(*some), ThreadsFold(runtime=facts[False]))  # a sampler that does
+    assert made.totals.cpu_ms == 99.0
+    assert State.CPU == room._RAN

@@ -38,6 +38,26 @@ def test_what_was_not_recorded_is_not_none_that_there_were() -> None:
     assert made.notes == (NO_JIT,)
 
 
+def test_of_a_recording_without_a_start_nothing_is_told() -> None:
+    made = dd.startup(recording("default-10.nettrace"))
+    assert (len(made.phases), len(made.longest), made.totals.cpu_ms, made.totals.program) == (0, 0, None, None)
+    assert made.notes == (room.NO_START,)
+
+
+def test_what_comes_long_behind_the_start_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = dd.open(recording("default-10.nettrace"))
+    kept = []
+    for waited in (5.0, 0.0):
+        monkeypatch.setattr(room, "WAITED_S", waited)
+        fold = room.StartupFold(first_s=0.5)
+        for window in trace.windows(fold.wants, size=100):
+            fold.feed(window)
+        kept.append((len(fold._exceptions._rows), len(fold._jitted.all())))
+        fold.result()
+    assert kept[0][0] == dd.exceptions(trace).count > kept[1][0]
+    assert kept[0][1] == kept[1][1]
+
+
 @pytest.mark.parametrize(
     ("has", "note"),
     [

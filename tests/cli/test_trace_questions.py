@@ -264,6 +264,36 @@ def test_a_page_without_a_name_has_that_of_the_recording(
     assert [one.name for one in place.iterdir()] == [f"{file.stem}.html"]
 
 
+def test_a_page_of_what_comes_through_stdin_has_a_name(
+    file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    command = [sys.executable, "-m", "dotnetdiag", "trace", "report", "-", "--html"]
+    with file.open("rb") as data:
+        done = subprocess.run(command, stdin=data, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: --html: name the page: what comes from stdin has no name")
+    assert not list(place.iterdir())
+
+
+def test_a_second_kind_is_none_and_no_file(file: Path) -> None:
+    done = run("trace", "report", str(file), "gc", "exceptions")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("error: exceptions: one kind of report at a time")
+
+
+def test_of_several_files_the_path_of_the_one_that_is_none_is_told(file: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / file.name
+    other.parent.mkdir()
+    other.write_text("x")
+    for words in (("report", "gc", str(file), str(other)), ("sql", str(file), str(other), "from gc")):
+        done = run("trace", *words)
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1].startswith(f"error: {other}: first bytes")
+
+
 def test_a_kind_of_report_is_no_name_of_a_page(file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     place = tmp_path / "place"
     place.mkdir()

@@ -246,6 +246,7 @@ def test_several_files_have_one_table_with_a_column_of_the_file(tmp_path: Path) 
         ('select nope from "GC/Start"', UsageError, '"nope" not found'),
         ("select 1 / 'x'", UsageError, "x"),
         ("", UsageError, "empty query"),
+        ("select 1; select 2", UsageError, "2 queries: one answer is given"),
         ("set threads = 1", UsageError, "locked"),
     ],
 )

@@ -17,13 +17,13 @@ from dotnetdiag.analysis import filters, nameless
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
-from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, share_of, times
+from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
 from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
-from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, facts_of
+from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, are_states_told, facts_of
 from dotnetdiag.analysis.pairs import rest_of_overlaps
 from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.profile import MethodWeight, State
@@ -45,10 +45,10 @@ from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-FEW_RAN = 0.01
-"""A sampler that tells no states says of as few that they ran."""
 PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
 INDUCED, INDUCED_SHARE = 3, 0.2
+LARGE = 10
+"""So many of the oldest generation because of large objects are told of, however short they are, where they are half of all."""
 MOST_OF_PAUSES = 0.5
 INDUCED_AGGRESSIVE = 17
 """A reason that has no name, as in TraceEvent."""
@@ -58,6 +58,8 @@ MOST_PROCESSES = 3
 """Of a recording of several so many are named whose collections stand out."""
 MANY, MANY_A_SECOND, THROW_MS = 20, 10.0, 0.02
 """Exceptions, and what one costs about."""
+LAST_MS, DEATH = 1000.0, 100.0
+"""So long before the end an exception that nobody caught may be it, and how much that weighs."""
 JIT_MS, JIT_PERCENT = 100.0, 20.0
 HOT_SHARE, BUSY_SHARE = 0.3, 0.1
 """Of a method: how much of what ran is its own, and how much of the time that is on one processor."""
@@ -160,7 +162,7 @@ class AdviceFold:
             "contention": ContentionFold(),
             "waits": WaitsFold(),
             "threadpool": ThreadPoolFold(seconds=seconds),
-            "requests": RequestsFold(),
+            "requests": RequestsFold(runtime=runtime),
             "jit": JitFold(is_native=lambda: runtime().is_native),
             "logs": LogsFold(rows=False),
             "cpu": CpuFold(),
@@ -242,6 +244,8 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_waits(answers.waits, seconds)
     yield from of_deadlock(answers.cpu, answers.contention)
     yield from of_requests(answers.requests, answers.recorded)
+    if answers.losses.damage:
+        yield from of_death(answers.exceptions, answers.recorded)
     yield from of_exceptions(answers.exceptions, seconds)
     yield from of_jit(answers.jit, seconds)
     yield from _of_logs(answers.logs)
@@ -304,7 +308,9 @@ def _of_one_gc(of: _Collections, seconds: float, process: str) -> Finding | None
     induced = sum(often for reason, often in of.reasons.items() if _is_induced(reason))
     is_long = share >= PAUSED_PERCENT or longest >= LONG_PAUSE_MS
     is_induced = induced >= INDUCED and induced >= INDUCED_SHARE * count
-    if not (is_long or is_induced):
+    large = of.reasons["AllocLarge"]
+    is_large = large >= LARGE and large >= MOST_OF_PAUSES * count
+    if not (is_long or is_induced or is_large):
         return None
     of_time = f"{share:.1f} % of the time" if share >= LEAST_SHOWN else f"{paused:,.1f} ms in all"
     text = f"the collector paused {process} for {of_time}, {longest:,.1f} ms at most"
@@ -319,7 +325,7 @@ def _of_one_gc(of: _Collections, seconds: float, process: str) -> Finding | None
             text += f", which paused it for {of.induced_ms:,.1f} of {paused:,.1f} ms"
     else:
         text += f"; {count:,} collection{'' if count == 1 else 's'}, {of.of_gen2:,} of gen2"
-        if (large := of.reasons["AllocLarge"]) >= MOST_OF_PAUSES * count:
+        if large >= MOST_OF_PAUSES * count:
             text += f", {large:,} because of large objects"
     if paused and of.suspended >= MOST_OF_PAUSES * paused:
         text += f"; {of.suspended:,.1f} of {paused:,.1f} ms passed until all threads stood still"
@@ -349,8 +355,8 @@ def _of_contention(made: WaitReport, recorded: Recorded) -> Iterator[Finding]:
     if totals.total_ms < WAITED_MS or share < LEAST:
         return
     text = f"threads waited {totals.total_ms:,.0f} ms for locks, {times(totals.count)}, {totals.max_ms:,.1f} ms at most"
-    if len(made.by_method) and is_named((first := made.by_method[0])["method"]):
-        text += f"; {first['total_ms']:,.0f} ms of it in {short(first['method'])}"
+    if len(made.by_method) and is_named(first := made.by_method[0]["method"]):
+        text += f"; {of_all(made.by_method, first, 'total_ms'):,.0f} ms of it in {short(first)}"
     if len(made.by_lock) and made.by_lock[0]["lock"]:
         lock = made.by_lock[0]
         text += f", {lock['total_ms']:,.0f} ms for one lock ({lock['lock']})"
@@ -372,6 +378,27 @@ def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
     if is_named(by["method"]):
         text += f"; {by['count']:,} of them thrown by {short(by['method'])}"
     yield Finding(severity=max(SOME, share_of(made.count * THROW_MS, seconds)), question="exceptions", text=text)
+
+
+def of_death(made: ExceptionReport, recorded: Recorded) -> Iterator[Finding]:
+    """Of a recording that breaks off: that its last exception was not caught, as of a program that dies of one."""
+    if not len(made.thrown) or made.count >= max(MANY, MANY_A_SECOND * recorded.seconds):
+        return  # of many the last is seldom caught by then
+    last = made.thrown.row(len(made.thrown) - 1)
+    if (
+        last["caught_by"] is not None
+        or last["catch_ms"] is not None
+        or 1000 * recorded.end_s - last["start_ms"] > LAST_MS
+    ):
+        return
+    message = " ".join(str(last["message"] or "").split())[:LONGEST_TEXT]
+    said = f' ("{message}")' if message else ""
+    by = f"; thrown by {short(last['method'])}" if is_named(last["method"]) else ""
+    yield Finding(
+        severity=DEATH,
+        question="exceptions",
+        text=f"{last['type']}{said} was not caught when the recording breaks off: the program may have died of it{by}",
+    )
 
 
 def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
@@ -421,8 +448,7 @@ def _looked_at_cpu(answers: Answers) -> tuple[bool, Sequence[str]]:
     cpu, runtime = answers.cpu, answers.runtime
     if runtime.is_native:
         return len(cpu) > 0, (NO_SAMPLER,)
-    ran = int((cpu.state == State.CPU).sum())
-    if len(cpu) and not runtime.tells_states and ran < FEW_RAN * len(cpu):
+    if len(cpu) and not are_states_told(cpu.state, runtime):
         return False, (NO_STATES,)
     return len(cpu) > 0, cpu.notes
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dotnetdiag._dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from dotnetdiag.table import Table
 
 LEAST = 1.0
 """Per cent of the time."""
@@ -31,3 +36,9 @@ def times(count: int) -> str:
 def share_of(ms: float, seconds: float) -> float:
     """Per cent of what was recorded; at most all of it."""
     return min(100.0, ms / seconds / 10) if seconds else 0.0
+
+
+def of_all(rows: Table, method: str, name: str) -> float:
+    """A column of the rows of one method together, of which several processes have one each."""
+    values = zip(rows.values("method"), rows.values(name), strict=True)
+    return float(sum(value for one, value in values if one == method))

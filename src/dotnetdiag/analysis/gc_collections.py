@@ -42,8 +42,8 @@ NO_CALLERS = (
 class GcTotals:
     """Of all collections. ``pause_percent`` is of the time of the recording, of several processes with collections their mean;
     ``allocated_bytes`` is the sum of what came
-    to gen0, large and pinned objects from one collection to the next, ``allocated_bytes_per_second`` the same by the time of the recording. None:
-    not known.
+    to gen0, large and pinned objects from one collection to the next, ``allocated_bytes_per_second`` the same by the time that this took: up to the
+    begin of the last, since the recording began, or since the first collection of a process that ran before. None: not known.
     """
 
     count: int
@@ -180,6 +180,16 @@ class _Columns:
         """How many have collections."""
         return len(self._processes)
 
+    @property
+    def told_s(self) -> float:
+        """For how long what was allocated is told, in seconds."""
+        begin, end = np.inf, 0.0
+        for rows, ticks in self._processes:
+            is_first_told = not np.isnan(ticks_told(rows, ticks, 0, 1)[0])
+            begin = min(begin, 0.0 if is_first_told else float(rows.column("start_ms", 0, 1)[0]))
+            end = max(end, float(rows.column("start_ms", len(rows) - 1, len(rows))[0]))
+        return (end - begin) / 1000.0
+
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
         """All of them, of which those that are not in memory are read when somebody asks."""
         if all(rows.is_held for rows, _ in self._processes):
@@ -229,6 +239,7 @@ def _totals(of: _Columns, induced: int, seconds: float | None) -> GcTotals:
         pauses.add(values)
     allocated = [(float(values.sum()), len(values)) for values in of.slices(ALLOCATED)]
     allocated_bytes = sum(total for total, _ in allocated) if any(count for _, count in allocated) else None
+    lasted_s = of.told_s
     pause_ms = pauses.total
     return GcTotals(
         count=len(of),
@@ -239,7 +250,7 @@ def _totals(of: _Columns, induced: int, seconds: float | None) -> GcTotals:
         pause_percent=pause_ms / max(1, of.processes) / seconds / 10 if seconds else None,
         pauses_ms=pauses.quantiles(),
         allocated_bytes=None if allocated_bytes is None else int(allocated_bytes),
-        allocated_bytes_per_second=allocated_bytes / seconds if allocated_bytes is not None and seconds else None,
+        allocated_bytes_per_second=allocated_bytes / lasted_s if allocated_bytes is not None and lasted_s > 0 else None,
         promoted_bytes=int(sum(float(values.sum()) for values in of.slices("promoted_bytes"))),
         max_before_bytes=_most(of.slices("before_bytes")),
         heaps=_most(of.slices("heaps")),

@@ -175,10 +175,12 @@ class ProcessCollections:
 
     def _committed(self, told: Kept) -> None:
         """What was committed at the end of each, as the last that was told until then."""
-        total = np.sum([np.maximum(told[name], 0) for name in COMMITTED_FIELDS], axis=0)
+        total = np.zeros(len(told))
+        for name in COMMITTED_FIELDS:
+            total += np.maximum(told[name], 0)
         at = np.searchsorted(told.ms, self.stop_ms, "right") - 1
         is_own = (at >= 0) & (picked(told.ms, at, -np.inf) >= self.starts.ms)
-        self.committed = np.where(is_own, picked(total.astype(np.float64), at, np.nan), np.nan)
+        self.committed = np.where(is_own, picked(total, at, np.nan), np.nan)
 
     @property
     def condemned(self) -> tuple[list[str], Array]:

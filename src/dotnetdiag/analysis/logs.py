@@ -38,6 +38,10 @@ MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
 """Different messages, and characters of each, that are kept."""
 WARNING = 3
 NO_EVENTS = f"no messages: nothing was logged, or the recording lacks its events (record with --providers {PROVIDER}:0x4:5, which has all levels)"
+NO_REQUESTS = (
+    "which requests messages are of is not told: there were none, or the recording lacks their events (record with --providers "
+    "Microsoft.AspNetCore.Hosting,System.Threading.Tasks.TplEventSource:0x80:4 too)"
+)
 NO_TEXTS = f"more than {MOST_MESSAGES:,} different messages: the texts of those beyond are not kept"
 
 
@@ -144,6 +148,8 @@ class LogsFold:
         notes = () if alike.count else (NO_EVENTS,)
         if len(self._messages.names) > MOST_MESSAGES:
             notes = (NO_TEXTS,)
+        if alike.count and self._has_rows and not len(self._spans):
+            notes = (*notes, NO_REQUESTS)
         columns = self._columns(self._told[event])
         within = columns["request_row"].valid
         first, by_event = alike.table(self._names.names)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag._dataclasses import dataclass
 
 if TYPE_CHECKING:
+    from dotnetdiag.analysis.profile import Array
     from dotnetdiag.trace.trace import Trace
 
 NO_SAMPLER = "NativeAOT has no sample profiler, which takes the stacks"
@@ -16,6 +17,10 @@ NO_LOADER = "NativeAOT tells nothing of its start: it loads no assemblies and co
 NO_STATES = "the sampler of .NET 9 does not tell which threads ran and which waited"
 NEVER = frozenset({NO_SAMPLER, NO_COMPILER, NO_LOADER, NO_STATES})
 """Why there is nothing that could be recorded."""
+FEW_RAN = 0.01
+"""A sampler that tells no states says of as few that they ran."""
+_RAN = 1
+"""``State.CPU``."""
 UNTOLD_VERSION = "9."
 """The sampler of .NET 9 says of nearly all threads that they are in native code, whatever they do."""
 
@@ -33,6 +38,11 @@ def is_of_native(trace: Trace) -> bool:
     """Whether it says of its process what NativeAOT says: who it is, but neither its runtime nor the number of processors."""
     found = trace.processes
     return bool(found) and all(one.os and one.runtime is None and one.processors is None for one in found)
+
+
+def are_states_told(states: Array, runtime: RuntimeFacts) -> bool:
+    """Whether samples say which threads ran: of what the sampler of .NET 9 tells hardly any did, of a kernel's samples some did there too."""
+    return runtime.tells_states or int((states == _RAN).sum()) >= FEW_RAN * max(len(states), 1)
 
 
 def native_of(trace: Trace) -> Callable[[], bool]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dotnetdiag.analysis import filters
-from dotnetdiag.analysis.finding import SOME, Finding, share_of, times
+from dotnetdiag.analysis.finding import SOME, Finding, of_all, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.rows import THREAD_POOL
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -41,9 +41,11 @@ def of_pool(
             f": for {totals.starved_ms:,.0f} ms some work had waited for more than 100 ms, in the median {queue['median']:,.0f} ms, "
             f"{max(queue['most'], *made.starvation.values('longest_ms')):,.0f} ms at most"
         )
-        first = made.by_method[0]
-        if is_named(first["method"]):
-            text += f"; {first['count']:,} of {totals.count:,} were queued by {short(first['method'])}"
+        first = made.by_method[0]["method"]
+        if is_named(first):
+            text += (
+                f"; {round(of_all(made.by_method, first, 'count')):,} of {totals.count:,} were queued by {short(first)}"
+            )
     if starving:
         text += f"; it took more threads {times(starving)} because nothing went on"
     if blocked:

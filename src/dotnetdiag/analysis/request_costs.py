@@ -95,6 +95,14 @@ class RequestCosts:
         if len(samples):
             self._sample(spans, samples)
 
+    def has(self, name: str) -> bool:
+        """Whether anything came of a cost."""
+        return self._seen[name]
+
+    def forget(self, name: str) -> None:
+        """What came of a cost tells nothing."""
+        self._seen[name] = False
+
     def told(self, spans: RequestSpans) -> Mapping[str, bool]:
         """Which costs the recording tells, by name."""
         by_activity = {name: seen and spans.has_activities for name, seen in self._seen.items()}

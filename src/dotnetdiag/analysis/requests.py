@@ -10,7 +10,7 @@ for all that are under way.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
+from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, facts_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
 from dotnetdiag.analysis.request_kinds import HTTP, IS_SERVED, LOGGING, PROVIDERS
@@ -74,16 +75,17 @@ class RequestReport(Report):
 
 def requests(trace: Trace) -> RequestReport:
     """The requests of a recording, and what each spent."""
-    (made,) = fold(trace, RequestsFold(), rows=SMALL_WINDOW)
+    (made,) = fold(trace, RequestsFold(runtime=facts_of(trace)), rows=SMALL_WINDOW)
     return made
 
 
 class RequestsFold:
     """What :func:`requests` asks, window by window. Without ``costs`` what requests spend is not known, and of samples, ticks and contention
-    nothing is kept.
+    nothing is kept. ``runtime`` tells of what was recorded, asked in the end.
     """
 
-    def __init__(self, *, costs: bool = True) -> None:
+    def __init__(self, *, costs: bool = True, runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
+        self._runtime = runtime
         self._spans = RequestSpans()
         self._costs = RequestCosts() if costs else None
         self._queue = KeptEvents(
@@ -172,12 +174,17 @@ class RequestsFold:
         """The answer."""
         whole = self._copy()
         whole._follow(np.inf)
+        has_no_states = whole._costs is not None and whole._costs.has("cpu_ms") and not self._runtime().tells_states
+        if whole._costs is not None and has_no_states:
+            whole._costs.forget("cpu_ms")
         rows, still = RequestRows(whole._spans, whole._costs), whole._spans.unknown_open
         failures = by_kind(whole._spans.unknown_failures)
         del whole
         notes = [] if len(rows) else [NO_EVENTS]
         if len(rows) and not rows.has_activities:
             notes.append(NO_ACTIVITIES)
+        if len(rows) and has_no_states:
+            notes.append(NO_STATES)
         count, failed, unfinished, of_kinds = rows.totals()
         # one may be told of twice
         unknown_failures = {name: min(number, of_kinds.get(name, 0)) for name, number in failures.items()}

@@ -25,7 +25,7 @@ from dotnetdiag.analysis.gc_events import START
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.loader import BIND, LoaderFold
-from dotnetdiag.analysis.native import NO_LOADER, native_of
+from dotnetdiag.analysis.native import NO_LOADER, NO_STATES, RuntimeFacts, are_states_told, facts_of
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -102,24 +102,28 @@ class StartupReport(Report):
 
 def startup(trace: Trace, first_s: float | None = None) -> StartupReport:
     """What the first seconds of a recording went into (None: :data:`FIRST_S`). Raises UsageError for a time that is none."""
-    (made,) = fold(trace, StartupFold(first_s=first_s, seconds=seconds_of(trace), is_native=native_of(trace)))
+    (made,) = fold(trace, StartupFold(first_s=first_s, seconds=seconds_of(trace), runtime=facts_of(trace)))
     return made
 
 
 class StartupFold:
-    """What :func:`startup` asks, window by window. ``seconds``: how long was recorded, which bounds what is looked at; ``is_native``: whether it is
-    of NativeAOT, asked in the end.
+    """What :func:`startup` asks, window by window. ``seconds``: how long was recorded, which bounds what is looked at; ``runtime``: of what
+    runtime, asked in the end.
     """
 
     needs_activities = False
 
     def __init__(
-        self, *, first_s: float | None = None, seconds: Seconds = None, is_native: Callable[[], bool] = lambda: False
+        self,
+        *,
+        first_s: float | None = None,
+        seconds: Seconds = None,
+        runtime: Callable[[], RuntimeFacts] = RuntimeFacts,
     ) -> None:
         first_s = FIRST_S if first_s is None else first_s
         if not first_s > 0 or first_s == np.inf:
             raise UsageError(f"the first {first_s} s: give a time above 0")
-        self._first_s, self._seconds, self._is_native = first_s, seconds, is_native
+        self._first_s, self._seconds, self._runtime = first_s, seconds, runtime
         texts = Texts()
         self._texts = texts
         self._started = KeptEvents(having(STARTED))
@@ -195,12 +199,19 @@ class StartupFold:
             "pause": _at(collections, "pause_ms"),
             "exceptions": _at(thrown, None),
         }
-        running = cpu.in_states(State.CPU) if len(cpu) and cpu.unit == "ms" else None
+        lasting = {
+            "assembly": (binds, "assembly", "duration_ms"),
+            "method": (methods, "method", "compile_ms"),
+            "collection": (collections, "reason", "pause_ms"),
+        }
+        runtime = self._runtime()
+        has_states = are_states_told(cpu.state, runtime)
+        running = cpu.in_states(State.CPU) if len(cpu) and cpu.unit == "ms" and has_states else None
         profile = cpu if running is None else running
         profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile
         has_start = marks[0] > 0 or bool(len(self._started.all()))
         is_told = program is not None and has_start
-        notes = () if is_told else (NO_LOADER,) if self._is_native() else (NO_START,)
+        notes = () if is_told else (NO_LOADER,) if runtime.is_native else (NO_START,)
         if is_told and others:
             notes = (
                 f"this is process {pid}, the first that started; the others in the recording ({len(others)}) are left out",
@@ -208,6 +219,8 @@ class StartupFold:
         lacking = [name for name in KINDS if not len(parts[name][0]) and (others or name not in self._recorded)]
         if is_told and lacking:
             notes = (*notes, no_events(lacking))
+        if is_told and not has_states:
+            notes = (*notes, NO_STATES)
         rows = np.arange(len(PHASES) if is_told else 0)
         low, high = np.minimum(edges[:-1], self._end_ms), np.minimum(edges[1:], self._end_ms)
         there = rows[(high > low)[rows]]
@@ -235,10 +248,10 @@ class StartupFold:
             "exceptions": whole(within("exceptions", False), told("exceptions")),
             "cpu_ms": number(_sampled(running, low[there], high[there])),
         }
-        ran = float(np.nansum(columns["cpu_ms"].values)) if running is not None else None  # type: ignore[union-attr]
+        ran = float(np.nansum(columns["cpu_ms"].values)) if running is not None and len(there) else None  # type: ignore[union-attr]
         return StartupReport(
             phases=answer_table("phases of the start", columns, notes, self._losses.told),
-            longest=self._longest(binds, methods, collections, notes),
+            longest=self._longest(lasting if is_told else {}, notes),
             profile=profile,
             totals=StartupTotals(
                 end_ms=self._end_ms, program=program, main_ms=marks[-1] if program is not None else None, cpu_ms=ran
@@ -277,13 +290,10 @@ class StartupFold:
         parts = (PureWindowsPath(path) if "\\" in path else PurePath(path)).parts
         return any(part.startswith("Microsoft.") and part.endswith(".App") for part in parts)
 
-    def _longest(self, binds: Table, methods: Table, collections: Table, notes: Sequence[str]) -> Table:
+    def _longest(self, tables: Mapping[str, tuple[Table, str, str]], notes: Sequence[str]) -> Table:
+        """Of kinds of what takes time, each with its table, what a row is called by, and how long that took."""
         rows: list[tuple[str, str, float, float]] = []
-        for kind, table, name, duration in (
-            ("assembly", binds, "assembly", "duration_ms"),
-            ("method", methods, "method", "compile_ms"),
-            ("collection", collections, "reason", "pause_ms"),
-        ):
+        for kind, (table, name, duration) in tables.items():
             ms, took = _at(table, duration)
             order = np.argsort(-took, kind="stable")[:LONGEST]
             for row in order[ms[order] < self._end_ms].tolist():

@@ -7,6 +7,7 @@ in managed code, or not), as far as they were recorded; the rest are what the ot
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
+from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, are_states_told, facts_of
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.running import without_idle
@@ -52,11 +54,13 @@ NO_SAMPLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadTotals:
-    """``created`` and ``ended`` while it was recorded; ``cpu_ms`` and ``waiting_ms`` of all, None without samples."""
+    """``created`` and ``ended`` while it was recorded, the latter None where no end is told of; ``cpu_ms`` and ``waiting_ms`` of all, None without
+    samples, and where these do not say which threads ran.
+    """
 
     count: int
     created: int
-    ended: int
+    ended: int | None
     cpu_ms: float | None
     waiting_ms: float | None
 
@@ -76,16 +80,17 @@ class ThreadReport(Report):
 
 def threads(trace: Trace) -> ThreadReport:
     """The threads of a recording."""
-    (made,) = fold(trace, ThreadsFold())
+    (made,) = fold(trace, ThreadsFold(runtime=facts_of(trace)))
     return made
 
 
 class ThreadsFold:
-    """What :func:`threads` asks, window by window."""
+    """What :func:`threads` asks, window by window. ``runtime`` tells of what was recorded, asked in the end."""
 
     needs_activities = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
+        self._runtime = runtime
         self._lives = ThreadLives()
         self._ended = KeptEvents(having(TERMINATED), ("ManagedThreadID",))
         self._cpu, self._contention, self._waits = CpuFold(), ContentionFold(), WaitsFold()
@@ -127,9 +132,11 @@ class ThreadsFold:
         keys = sorted(keyed)
         of_id = Counter(key[:2] for key in keys)
         ran = figures["cpu_ms"]
-        keys.sort(key=lambda key: -ran.get(key, 0.0))
         has_samples = len(cpu) > 0
-        notes = (NO_EVENTS,) if not keys else () if has_samples else (NO_SAMPLES,)
+        has_states = has_samples and are_states_told(cpu.state, self._runtime())
+        first = ran if has_states else figures["samples"]
+        keys.sort(key=lambda key: -first.get(key, 0.0))
+        notes = (NO_EVENTS,) if not keys else (NO_SAMPLES,) if not has_samples else () if has_states else (NO_STATES,)
         columns: dict[str, Column] = {
             "pid": whole(np.array([pid for pid, _, _ in keys], np.int64)),
             "tid": whole(np.array([tid for _, tid, _ in keys], np.int64)),
@@ -138,7 +145,7 @@ class ThreadsFold:
             "created_ms": number(np.array([told[key].created_ms if key in told else np.nan for key in keys])),
             "ended_ms": number(np.array([told[key].ended_ms if key in told else np.nan for key in keys])),
         }
-        is_told = {"cpu_ms": has_samples, "waiting_ms": has_samples, "samples": has_samples}
+        is_told = {"cpu_ms": has_states, "waiting_ms": has_states, "samples": has_samples}
         for name, of in figures.items():
             known = np.full(len(keys), is_told.get(name, bool(of)))
             values = np.array([of.get(key, 0.0) for key in keys])
@@ -148,9 +155,9 @@ class ThreadsFold:
             totals=ThreadTotals(
                 count=len(keys),
                 created=sum(not np.isnan(one.created_ms) for one in told.values()),
-                ended=sum(not np.isnan(one.ended_ms) for one in told.values()),
-                cpu_ms=sum(ran.values()) if has_samples else None,
-                waiting_ms=sum(figures["waiting_ms"].values()) if has_samples else None,
+                ended=sum(not np.isnan(one.ended_ms) for one in told.values()) if len(self._ended) else None,
+                cpu_ms=sum(ran.values()) if has_states else None,
+                waiting_ms=sum(figures["waiting_ms"].values()) if has_states else None,
             ),
             notes=notes,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -10,8 +11,14 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.files import FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.heap_types import say_problems
 from dotnetdiag.cli.lean import be_lean
-from dotnetdiag.cli.options import json_option
+from dotnetdiag.cli.options import completed, json_option
 from dotnetdiag.cli.render import echo, json_text
+
+
+def _formats() -> Iterable[str]:
+    from dotnetdiag.export.heap_formats import HEAP_FORMATS
+
+    return HEAP_FORMATS
 
 
 @click.command("convert", cls=Command)
@@ -24,6 +31,7 @@ from dotnetdiag.cli.render import echo, json_text
     "formats",
     multiple=True,
     metavar="FORMAT",
+    shell_complete=completed(_formats),
     help="gcdump, heapsnapshot (Chrome DevTools), graphml, parquet, sqlite, html; several with commas.",
 )
 @click.option("--dump", type=click.IntRange(min=1), help="Which of the dumps of a recording, from 1.  [default: 1]")

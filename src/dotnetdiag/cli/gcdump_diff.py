@@ -50,7 +50,7 @@ def _limit(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     "limit",
     metavar="LIMIT",
     callback=_limit,
-    help="Exit with 1 when the heap or a type grew by more: 5% (of all bytes before), or 10MB.",
+    help="Exit with 1 when the heap or a type grew by more: 5% (of all bytes before), or 10MB; a number alone is of bytes.",
 )
 @click.option(
     "--before-dump", type=click.IntRange(min=1), help="Which of the dumps of a recording BEFORE is.  [default: 1]"

@@ -90,7 +90,7 @@ def watch(target: Target, every: float | str, count: int | None, timeout: float 
     )
     check_every(every)
     stop = Stop()
-    with ends_nicely(stop, Observer(), enter=False):
+    with ends_nicely(stop, Observer(), enter=False, several=True):
         try:
             seen = watch_heaps(target, every=every, count=count, timeout=timeout, observer=observer, stop=stop)
         finally:

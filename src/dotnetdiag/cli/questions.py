@@ -13,7 +13,7 @@ from dotnetdiag.cli.each_file import OUTPUT, PAGE, named, several
 from dotnetdiag.cli.files import STDIN, FilePath, RecordingPath, shown_path
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
-from dotnetdiag.cli.render import echo
+from dotnetdiag.cli.render import echo, json_pieces
 from dotnetdiag.cli.shown import KINDS, OTHERS
 from dotnetdiag.errors import UsageError, WrongCombination
 
@@ -138,12 +138,12 @@ def opened(file: Path) -> Trace:
     """The recording, by lines of source where the options ask for them."""
     from dotnetdiag.recipes.trace_files import open_trace
 
-    lines = wanted_lines()
+    lines, name = wanted_lines(), named(file) if several() is not None else None
     if lines is None:
-        return open_trace(file)
+        return open_trace(file, name=name)
     from dotnetdiag.recipes.lines import name_by_lines
 
-    return name_by_lines(open_trace(file), lines)
+    return name_by_lines(open_trace(file, name=name), lines)
 
 
 def say_about_lines(trace: Trace) -> None:
@@ -220,7 +220,7 @@ def deliver(
     if page is None and output is None:
         show(form, rows, **shown)
         return
-    from dotnetdiag.recipes.report_files import write_page, write_tables
+    from dotnetdiag.recipes.report_files import is_json, write_page, write_tables, write_text
 
     if page is not None:
         is_printed = form != TABLE and output is None
@@ -230,8 +230,12 @@ def deliver(
         if is_printed:
             show(form, rows, **shown)
     if output is not None:
-        chosen = None if form == TABLE else form
-        say_written(output, write_tables(made, rows(), output, chosen, force=is_forced()))
+        chosen, document = None if form == TABLE else form, shown.get("document")
+        if document is not None and is_json(output, chosen):
+            written = write_text(json_pieces(document()), output, force=is_forced())
+        else:
+            written = write_tables(made, rows(), output, chosen, force=is_forced())
+        say_written(output, written)
 
 
 def say_written(path: Path, size_bytes: int, *, aside: bool = False) -> None:

@@ -197,11 +197,16 @@ class Display:
 
 @contextmanager
 def ends_nicely(
-    stop: Stop, observer: Observer | FollowObserver | None, *, enter: bool, on_enter: Callable[[], None] | None = None
+    stop: Stop,
+    observer: Observer | FollowObserver | None,
+    *,
+    enter: bool,
+    on_enter: Callable[[], None] | None = None,
+    several: bool = False,
 ) -> Iterator[None]:
     """Ctrl-C, SIGTERM, SIGHUP, SIGQUIT (and Enter on a terminal) stop the recording; a second one ends it at once, and so does the first one
-    where its end has begun already. What is not recorded yet they end as they end every verb. ``on_enter`` is what Enter does instead, each time;
-    ``observer`` is told of the signal for a program that was started.
+    where its end has begun already; of ``several``, one after the other, the end of one is not that of all. What is not recorded yet they end as
+    they end every verb. ``on_enter`` is what Enter does instead, each time; ``observer`` is told of the signal for a program that was started.
     """
     from dotnetdiag.errors import Cancelled
 
@@ -218,7 +223,7 @@ def ends_nicely(
             stop.cancel()
             if again or stop.may_raise:
                 raise ending(number)
-        elif again or stop.end_has_begun:
+        elif again or (stop.is_stopping if several else stop.end_has_begun):
             stop.cancel()
         else:
             if observer is not None:

@@ -61,6 +61,12 @@ def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
     write_raw(f"{last}\n", err=err)  # of one line in one piece, for who follows
 
 
+def json_pieces(value: Any) -> Iterator[str]:
+    """The same document for a file, a part at a time."""
+    yield from _Former(indent=2, err=False, ascii_only=False).pieces(value)
+    yield "\n"
+
+
 def json_list(values: Sequence[Any]) -> None:
     """One JSON list on stdout, of documents as :func:`json_text` takes them."""
     former = _Former(indent=2, err=False)
@@ -76,10 +82,11 @@ def json_list(values: Sequence[Any]) -> None:
 class _Former:
     """Makes JSON for a standard stream."""
 
-    def __init__(self, *, indent: int | None, err: bool) -> None:
+    def __init__(self, *, indent: int | None, err: bool, ascii_only: bool | None = None) -> None:
         file = sys.stderr if err else sys.stdout
         # what UTF-8 cannot say (a lone surrogate) becomes \uDC80 as it is written, which is JSON; other encodings would not make JSON of theirs
-        self._ascii_only = (file.encoding or "").lower().replace("-", "") != "utf8"
+        is_other = (file.encoding or "").lower().replace("-", "") != "utf8"
+        self._ascii_only = is_other if ascii_only is None else ascii_only
         self._form: dict[str, Any] = {"indent": indent, "ensure_ascii": self._ascii_only, "default": str}
 
     def text_of(self, part: Any) -> str:

@@ -38,7 +38,7 @@ def show(made: AdviceReport, more: str | None) -> None:
     if others:
         of_pool = made.lacking.get("threadpool") == NO_QUEUE
         others = [OF_QUEUE if of_pool and name == "threadpool" else name for name in others]
-        echo(_told(others) + ("" if more is None else f" ({more} KIND says what to record)"))
+        echo(_told(others) + ("" if more is None else f" ({more} KIND says why)"))
     for name, why in never.items():
         echo(f"no {name}: {why}")
 
@@ -50,5 +50,5 @@ def _asked_again(question: str) -> str:
 def _told(kinds: Sequence[str]) -> str:
     """What there is nothing of."""
     events = [name for name in kinds if name != SAMPLED]
-    parts = [f"no events of: {', '.join(events)}"] if events else []
+    parts = [f"nothing of: {', '.join(events)}"] if events else []
     return "; ".join([*parts, *([f"no samples of where the time goes: {SAMPLED}"] if SAMPLED in kinds else [])])

@@ -46,10 +46,10 @@ def show(made: GcReport, number: int) -> None:
     sizes = {
         "allocated": totals.allocated_bytes,
         "promoted": totals.promoted_bytes,
-        "largest heap": totals.max_before_bytes,
+        "largest heap before one": totals.max_before_bytes,
     }
     rate = totals.allocated_bytes_per_second
-    rates = {} if rate is None else {"allocated": f" ({_megabytes(round(rate))} MB a second)"}
+    rates = {} if rate is None else {"allocated": f" ({_megabytes(round(rate))} MB a second) until the last one began"}
     echo(
         ", ".join(
             f"{name} {_megabytes(value)} MB{rates.get(name, '')}" for name, value in sizes.items() if value is not None

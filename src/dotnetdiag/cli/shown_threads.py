@@ -26,6 +26,8 @@ def show(made: ThreadReport, number: int) -> None:
     echo(f"{counted(totals.count, 'thread')}, {totals.created:,} of them created meanwhile{ran}")
     rows = made.threads.to_pylist()
     told = [name for name in _FIGURES if any(row[name] for row in rows)]
+    if totals.cpu_ms is None and any(row["samples"] for row in rows):
+        told.insert(0, "samples")
     has_bytes, has_thrown = (any(row[name] for row in rows) for name in ("allocated_bytes", "exceptions"))
     heads = (
         "thread",
@@ -37,7 +39,10 @@ def show(made: ThreadReport, number: int) -> None:
     cells = [
         (
             str(row["tid"]),
-            *("" if row[name] is None else f"{row[name]:,.3f}" for name in told),
+            *(
+                "" if row[name] is None else f"{row[name]:,}" if name == "samples" else f"{row[name]:,.3f}"
+                for name in told
+            ),
             *([f"{(row['allocated_bytes'] or 0) / 1e6:,.3f}"] if has_bytes else []),
             *([f"{row['exceptions'] or 0:,}"] if has_thrown else []),
             "" if row["created_ms"] is None else f"{row['created_ms']:,.3f}",

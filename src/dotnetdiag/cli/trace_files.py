@@ -450,6 +450,7 @@ def convert(
     be_lean()
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
     from dotnetdiag.recipes.outputs import is_stdout
+    from dotnetdiag.recipes.report import ViewOptions
     from dotnetdiag.recipes.trace_files import open_trace
 
     if file == STDIN and output is None:
@@ -457,6 +458,10 @@ def convert(
     version = None if nettrace_version is None else int(nettrace_version)
     options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force, suffixes=is_compatible())
     names = formats
+    if {*names} == {"nettrace"} and options.view != ViewOptions():
+        raise UsageError(
+            "nettrace has the whole recording: leave out the options for what to show, or cut it with trace trim or filter"
+        )
     others = tuple(name for name in names if name != "nettrace")
     if others != names and output is None and version is None and file.suffix == ".nettrace":
         open_trace(file)  # it may be none

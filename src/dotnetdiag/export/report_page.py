@@ -111,12 +111,14 @@ def _tab(kind: str, made: Any, end_ms: float | None) -> dict[str, Any]:
 
 def totals_of(made: Any) -> list[tuple[str, str]]:
     """What a report comes to, by name, as people read it; what is not known is left out, and all of a report that has nothing."""
+    if hasattr(made, "seconds") and not hasattr(made, "totals"):
+        return [("recorded", f"{made.seconds:,.1f} s")]
     if not any(map(len, tables_in(made).values())):
         return []
     if isinstance(made, StackProfile):
         return [("in all", _told("", made.total, made.unit)), ("samples", f"{len(made):,}")]
     if not hasattr(made, "totals"):
-        return [("recorded", f"{made.seconds:,.1f} s")] if hasattr(made, "seconds") else []
+        return []
     return [_total(name, value) for name, value in as_dict(made.totals).items() if value not in (None, "", {})]
 
 

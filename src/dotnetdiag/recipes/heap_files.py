@@ -81,7 +81,7 @@ def _found(path: PathText) -> tuple[Heap] | HeapFold:
         fold.feed(window)
     if not fold.dumps:
         raise FormatError(
-            "no heap is in it: that takes the keyword GCHeapSnapshot (0x1980001) at level Verbose, and the runtime's walk",
+            "no heap is in it: record one with gcdump collect (a heap is recorded with the keyword GCHeapSnapshot, 0x1980001, at level Verbose)",
             where=os.path.basename(os.fspath(path)),
         )
     return fold

@@ -139,7 +139,12 @@ _ALONE: Mapping[str, LiveKind] = {
         NO_BINDS="how long binds took and which failed is not told: there were none, or the runtime does not (.NET 5 and later do)",
     ),
     "logs": _kind(
-        "logs", "LogsFold", "Microsoft-Extensions-Logging:0x4:5", *_WEB, NO_EVENTS="no messages: nothing was logged"
+        "logs",
+        "LogsFold",
+        "Microsoft-Extensions-Logging:0x4:5",
+        *_WEB,
+        NO_EVENTS="no messages: nothing was logged",
+        NO_REQUESTS="no message is of a request: there were none",
     ),
     "requests": _kind(
         "requests",
@@ -148,6 +153,7 @@ _ALONE: Mapping[str, LiveKind] = {
         "Microsoft-Extensions-Logging:0x4:4",
         f"{CLR_PROVIDER}:0x4001:5",
         SAMPLER,
+        asks_runtime=True,
         NO_EVENTS="no requests: there were none",
         NO_ACTIVITIES="no activity ids: what is within what is not known, nor what a request spent",
     ),
@@ -156,6 +162,7 @@ _ALONE: Mapping[str, LiveKind] = {
         "StartupFold",
         f"{CLR_PROVIDER}:0x1000008015:5",
         SAMPLER,
+        asks_runtime=True,
         is_timed=True,
         NO_START="no start was told of: the program ran already (give the COMMAND that starts it), or it is of NativeAOT, which tells of none",
     ),
@@ -174,6 +181,7 @@ _ALONE: Mapping[str, LiveKind] = {
         "ThreadsFold",
         f"{CLR_PROVIDER}:0x4000001c001:5",
         SAMPLER,
+        asks_runtime=True,
         NO_EVENTS="no threads: none was seen to do anything",
         NO_SAMPLES="how long threads ran is not told: the runtime took no samples",
     ),

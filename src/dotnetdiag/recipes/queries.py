@@ -24,7 +24,7 @@ Sources: TypeAlias = PathText | Trace | Iterable[PathText | Trace]
 
 def open_alone(path: str) -> Trace:
     """The trace in a file, decoded by the thread that reads it: engines have threads of their own, and each of ours would hold another window."""
-    return open_trace(path, threads=1)
+    return open_trace(path, threads=1, name=path)  # one of several, which may have one name in several folders
 
 
 def _opener_like(trace: Trace, opener: Callable[[str], Trace]) -> Callable[[str], Trace]:

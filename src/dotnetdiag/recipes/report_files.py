@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -62,6 +62,21 @@ def write_tables(made: Any, rows: Table, path: Path, form: str | None, *, force:
     chosen = _format(path, form)
     with replacing(path, force=force) as file:
         chosen.write(_named(made, rows) if chosen.name in SEVERAL else rows, file)
+        return file.tell()
+
+
+def is_json(path: Path, form: str | None) -> bool:
+    """Whether tables would be written as JSON."""
+    return bool(_format(path, form).name == "json")
+
+
+def write_text(pieces: Iterable[str], path: Path, *, force: bool = False) -> int:
+    """Write a text that comes in pieces; gives its bytes. What UTF-8 cannot say (a lone surrogate) is as JSON has it. Raises as
+    :func:`write_page`.
+    """
+    with replacing(path, force=force) as file:
+        for piece in pieces:
+            file.write(piece.encode("utf-8", "backslashreplace"))
         return file.tell()
 
 

@@ -26,18 +26,18 @@ CUT_CODE = 2
 """The exit code of the command line for a file that cannot be read."""
 
 
-def open_trace(path: str | os.PathLike[str], *, threads: int | None = None) -> Trace:
+def open_trace(path: str | os.PathLike[str], *, threads: int | None = None, name: str | None = None) -> Trace:
     """The trace in a file: NetPerf 1-3, nettrace 4-6, whole or cut, also packed as ``.xz`` or ``.gz``.
 
     The file is mapped, not read, and must not change while the trace is used; what comes through a pipe is read into memory.
-    ``threads`` (default: as many as there are processors, with the caller's) decode blocks side by side. Raises InputError, and
-    FormatError for what is no trace at all.
+    ``threads`` (default: as many as there are processors, with the caller's) decode blocks side by side. ``name`` is what messages call it, None: the
+    last part of its path. Raises InputError, and FormatError for what is no trace at all.
     """
     path = os.fspath(path)
     buffer, oddities = read_bytes(path)
     if is_gcdump(buffer):
-        raise FormatError("it is a heap dump, not a recording: see gcdump report", where=os.path.basename(path))
-    return trace_of(path, buffer, oddities, threads=threads)
+        raise FormatError("it is a heap dump, not a recording: see gcdump report", where=name or os.path.basename(path))
+    return trace_of(path, buffer, oddities, threads=threads, name=name)
 
 
 def read_bytes(path: str) -> tuple[memoryview, tuple[str, ...]]:
@@ -58,11 +58,13 @@ def is_gcdump(buffer: memoryview) -> bool:
     return b"!FastSerialization.1" in head and b"GCHeapDump" in head
 
 
-def trace_of(path: str, buffer: memoryview, oddities: tuple[str, ...], *, threads: int | None = None) -> Trace:
+def trace_of(
+    path: str, buffer: memoryview, oddities: tuple[str, ...], *, threads: int | None = None, name: str | None = None
+) -> Trace:
     """The trace in these bytes, as of :func:`open_trace`."""
     from dotnetdiag.trace.trace import Trace  # not for a .gcdump
 
-    name, place = os.path.basename(path), _lasting(path)
+    name, place = name or os.path.basename(path), _lasting(path)
     count = (os.cpu_count() or 1) if threads is None else threads
     if len(buffer) > 4 << 20:
         pool = _Pool(count - 1) if count > 1 else None  # the caller's thread does what nobody has begun
