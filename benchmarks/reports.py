@@ -17,6 +17,7 @@ import sysconfig
 from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -27,8 +28,18 @@ from tests.live.runtimes import unpack
 
 FASTER, MOST_MB = 5.0, 150.0
 THEIRS = {"gc": ("gcstats", "collections"), "jit": ("jitstats", "compilations")}
-ROWS = {"exceptions": "thrown", "requests": "requested", "logs": "requested"}
-"""What has a row for each of very many."""
+ROWS = (
+    ("exceptions", "thrown"),
+    ("requests", "requested"),
+    ("logs", "requested"),
+    ("gc", "many"),
+    ("advice", "many"),
+    ("advice", "long"),
+    ("startup", "long"),
+)
+"""What has a row for each of very many, and what asks all questions of them."""
+PAGES = ("many", "long", "requested", "thrown")
+"""Of what a page of all reports is written."""
 OTHERS = (
     "allocations",
     "exceptions",
@@ -79,8 +90,12 @@ def main() -> None:
             }
     for kind in OTHERS:
         figures[f"{kind} mixed s"] = measured(f"{kind} mixed ours", [*ours, str(trace("mixed")), kind])
-    for kind, of in ROWS.items():
+    for kind, of in ROWS:
         figures[f"{kind} {of} s"] = measured(f"{kind} {of} ours", [*ours, str(trace(of)), kind])
+    with TemporaryDirectory() as folder:
+        for of in PAGES:
+            page = str(Path(folder) / f"{of}.html")
+            figures[f"page {of} s"] = measured(f"page {of} ours", [*ours, str(trace(of)), "all", "--html", page])
     figures |= {f"{label} MB": peak for label, peak in peaks.items()}
     for label, value in figures.items():
         print(f"{label:<28} {value:.3f}")

@@ -8,6 +8,7 @@ mixed         1 million   the gc-verbose profile and the sample profiler over a 
                           allocation ticks, GC events with bulk values, exceptions, samples, and the rundown
 long          5 million   the same for five times as long
 collections   300,000     twenty thousand induced collections, as the profile gc-collect has them
+many          2 million   a hundred thousand collections of a program that makes large objects
 compilations  some 1,000  what a program that does a little of everything lets the compiler do
 thrown        2 million   four hundred thousand exceptions, with who caught them
 requested     1.4 million two hundred thousand requests, each with one within it, made by :mod:`requested`
@@ -62,6 +63,11 @@ RECIPES = {
     ),
     "collections": Recipe(
         workload=("gc", "gen0=12000", "gen1=6000", "gen2=2000"),
+        providers="Microsoft-Windows-DotNETRuntime:0x1:4",
+        rundown=True,
+    ),
+    "many": Recipe(
+        workload=("alloc", "widgets=1500000", "size=327680"),
         providers="Microsoft-Windows-DotNETRuntime:0x1:4",
         rundown=True,
     ),

@@ -15,7 +15,7 @@ from tests.analysis.traces import Seen, external, managed, traced, worker_start
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
-from dotnetdiag.analysis.advice import NOTHING, AdviceReport, advice, of_cpu, of_exceptions, of_jit
+from dotnetdiag.analysis.advice import NOTHING, AdviceReport, advice, of_cpu, of_death, of_exceptions, of_jit
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.exceptions import exceptions
 from dotnetdiag.analysis.finding import LEAST
@@ -381,6 +381,26 @@ def test_a_thread_that_waits_for_another_to_begin_is_not_what_takes_the_time() -
     assert not list(
         of_cpu(cpu(traced(*start, modules={"System.Threading.Thread": "/x/System.Private.CoreLib.dll"})), 1.0)
     )
+
+
+def thrown(ms: float, type_: str, message: str) -> Seen:
+    payload = z16(type_) + z16(message) + struct.pack("<QIHH", 0, 0x80131509, 16, 0)
+    return Seen(ms=ms, thread=1, stack=("App.Throw",), provider=RUNTIME, number=80, payload=payload, version=1)
+
+
+@pytest.mark.parametrize(("end_s", "count", "died"), [(1.2, 1, True), (5.0, 1, False), (1.2, 30, False)])
+def test_what_a_program_may_have_died_of_is_told(end_s: float, count: int, died: bool) -> None:
+    made = exceptions(traced(*(thrown(1000 + place / 10, "Boom", "the end") for place in range(count))))
+    found = [one.text for one in of_death(made, Recorded(0.0, end_s))]
+    assert (
+        found
+        == [
+            'Boom ("the end") was not caught when the recording breaks off: the program may have died of it; thrown by App.Throw'
+        ]
+        * died
+    )
+    caught = exceptions(Trace(data_of("default-10.nettrace")))
+    assert not list(of_death(caught, Recorded(0.0, 3.0)))
 
 
 def test_what_pauses_went_into_is_told_where_it_is_most_of_them() -> None:

@@ -46,6 +46,15 @@ def test_the_request_of_a_message_is_the_one_that_it_tells_of() -> None:
     assert Counter((row["request"], row["message"]) for row in errors) == {("GET /fail", "failing 500"): 4}
 
 
+def test_messages_without_any_request_say_so() -> None:
+    trace = trace_of("web-10.nettrace")
+    fold = LogsFold()
+    for window in trace.windows(lambda schema: schema.provider == "Microsoft-Extensions-Logging"):
+        fold.feed(window)
+    made = fold.result()
+    assert (made.totals.count, made.totals.in_requests, made.notes) == (394, 0, (room.NO_REQUESTS,))
+
+
 def test_messages_beyond_the_limit_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MOST_MESSAGES", 3)
     trace = trace_of("web-10.nettrace")

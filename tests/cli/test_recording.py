@@ -15,9 +15,10 @@ from tests.cli.test_commands import LEAVES, in_terminal
 from tests.cli.test_strange_sockets import environment
 from tests.client.scripted import HEAD_BYTES, TAIL_BYTES, ScriptedRuntime, obeys, pattern, says_and_waits, streams
 
-from dotnetdiag.cli.recording import OPTIONS, Display, provider_lines
+from dotnetdiag.cli.recording import OPTIONS, Display, ends_nicely, provider_lines
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.recipes.collect import CollectOptions, ProviderSource
+from dotnetdiag.recipes.stop import Stop
 
 
 def told(**asked: str) -> Display:
@@ -210,3 +211,27 @@ def test_a_signal_ends_at_once_a_recording_whose_duration_is_over_and_whose_runt
         tool.kill()
         tool.communicate()
         made.close()
+
+
+class Ending:
+    """A job whose end has begun by itself."""
+
+    was_stopped = True
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def stop(self) -> None:
+        self.asked.append("stop")
+
+    def abort(self) -> None:
+        self.asked.append("abort")
+
+
+@pytest.mark.parametrize(("several", "asked"), [(True, ["stop"]), (False, ["abort"])])
+def test_the_end_of_one_of_several_is_not_that_of_all(several: bool, asked: list[str]) -> None:
+    """As of a heap that is watched: what was seen is told."""
+    stop, job = Stop(), Ending()
+    with ends_nicely(stop, None, enter=False, several=several), stop.ending(job):
+        signal.raise_signal(signal.SIGTERM)
+    assert (job.asked, stop.is_cancelled) == (asked, not several)

@@ -278,6 +278,13 @@ def test_a_page_of_what_comes_through_stdin_has_a_name(
     assert not list(place.iterdir())
 
 
+def test_a_file_of_json_is_what_is_printed(file: Path, tmp_path: Path) -> None:
+    for kind in ("gc", "exceptions", "threads"):
+        output = tmp_path / f"{kind}.json"
+        assert run("trace", "report", str(file), kind, "-o", str(output)).returncode == 0
+        assert output.read_text(encoding="utf-8") == run("trace", "report", str(file), kind, "--json").stdout
+
+
 def test_a_second_kind_is_none_and_no_file(file: Path) -> None:
     done = run("trace", "report", str(file), "gc", "exceptions")
     assert (done.returncode, done.stdout) == (3, "")

@@ -148,10 +148,10 @@ class LogsFold:
         notes = () if alike.count else (NO_EVENTS,)
         if len(self._messages.names) > MOST_MESSAGES:
             notes = (NO_TEXTS,)
-        if alike.count and self._has_rows and not len(self._spans):
-            notes = (*notes, NO_REQUESTS)
         columns = self._columns(self._told[event])
         within = columns["request_row"].valid
+        if alike.count and self._has_rows and within is not None and not within.any():
+            notes = (*notes, NO_REQUESTS)
         first, by_event = alike.table(self._names.names)
         if self._has_rows:
             by_event["example"] = columns["message"].take(first)

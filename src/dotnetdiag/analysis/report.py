@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 from dotnetdiag._dataclasses import as_dict, dataclass, field_names, replace
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.table.table import SHOWN_ROWS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,14 @@ class Report:
         """What the recording lacks that was asked: events that were lost, a part that could not be read."""
         return self.rows.losses
 
+    def _repr_html_(self) -> str:
+        from dotnetdiag.table.html import fragment, paragraph
+
+        told = {name: value for name, value in as_dict(self.totals).items() if value not in (None, {}, ())}
+        return paragraph(", ".join(f"{name} {_said(value)}" for name, value in told.items())) + fragment(
+            self.rows, SHOWN_ROWS
+        )
+
     def saying(self, texts: Mapping[str, str]) -> Self:
         """The same with other words in the place of some notes."""
         return self.with_notes(tuple(texts.get(note, note) for note in self.notes))
@@ -64,3 +73,9 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Each table but the stacks as a list with an object for each row, ``totals``, ``notes``, and ``losses``."""
         return {name: one.to_pylist() if isinstance(one, Table) else one for name, one in self.document().items()}
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"({', '.join(f'{name} {_said(one)}' for name, one in value.items())})"
+    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -44,6 +44,11 @@ def fragment(table: Tabular, rows: int) -> str:
     return "".join(lines(shown)) + rest
 
 
+def paragraph(text: str) -> str:
+    """A line of text; nothing of none."""
+    return f"<p>{_text(text)}</p>\n" if text else ""
+
+
 def lines(table: Tabular, *, titled: bool = True) -> Iterator[str]:
     """The element ``table`` and what is said below it, in pieces."""
     from dotnetdiag.table.texts import is_number
