@@ -152,6 +152,25 @@ def test_a_deep_tree_is_as_wide_as_thirty_levels(tmp_path: Path) -> None:
     assert max(map(len, lines)) < 120
 
 
+def test_a_diff_says_what_holds_what_came(tmp_path: Path) -> None:
+    def heap(items: int, others: int) -> Path:
+        """A list in a static variable, and as many objects of the same type that a thread holds."""
+        types = ["[.NET Roots]", "[static vars]", "[static var App.Sessions]", "App.List", "[local vars]"]
+        types += ["App.Session"] * (items + others)
+        edges = [(0, 1), (1, 2), (2, 3), (0, 4)]
+        edges += [(3 if place < items else 4, 5 + place) for place in range(items + others)]
+        return written(heap_from(types, edges, sizes=[24] * len(types)), tmp_path / f"{items}-{others}.gcdump")
+
+    before, after, fewer = heap(5, 90), heap(50, 90), heap(5, 1)
+    lines = run("diff", before, after).stdout.splitlines()
+    at = lines.index("App.Session is held by")
+    way = ["[.NET Roots]", "[static vars]", "[static var App.Sessions]", "App.List", "App.Session"]
+    assert [line.strip() for line in lines[at + 1 : at + 6]] == way
+    assert json.loads(run("diff", before, after, "--json").stdout)["way"] == way
+    assert json.loads(run("diff", before, fewer, "--json").stdout)["way"] == []
+    assert "is held by" not in run("diff", before, fewer).stdout
+
+
 def test_a_diff_fails_above_a_limit(file: Path, tmp_path: Path) -> None:
     after = written(chain(20), tmp_path / "y.gcdump")
     assert run("diff", file, after).exit_code == 0
@@ -186,7 +205,8 @@ def test_what_holds_the_roots_is_no_row_for_people(file: Path, tmp_path: Path) -
     assert "[static var " in run("report", real, "--json").stdout
     said = run("diff", file, other).stdout
     assert "  [.NET Roots] > App.List\n" in said
-    assert not [line for line in said.splitlines() if line.endswith("  [.NET Roots]")]
+    rows = said.partition("dominators, from the root\n")[2].splitlines()
+    assert not [line for line in rows if line.endswith("  [.NET Roots]")]
     assert "[.NET Roots]" in {row["type"] for row in json.loads(run("report", file, "--json").stdout)["types"]}
 
 

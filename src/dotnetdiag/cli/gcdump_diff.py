@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from dotnetdiag.cli import verdict
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import OK, TRACING_ERROR
 from dotnetdiag.cli.files import RecordingPath
-from dotnetdiag.cli.heap_types import say_problems
+from dotnetdiag.cli.heap_types import say_problems, show_way
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.render import echo, table
@@ -88,7 +89,7 @@ def diff(
     """
     be_lean()
     from dotnetdiag.recipes.heap_files import open_heap
-    from dotnetdiag.recipes.heap_reports import grown
+    from dotnetdiag.recipes.heap_reports import grown, way_of_growth
 
     heaps = []
     for path, which, dump in ((before, "before", before_dump), (after, "after", after_dump)):
@@ -98,6 +99,7 @@ def diff(
         if heap.facts.dumps > 1 and dump is None:
             echo(f"{path.name} has {heap.facts.dumps} dumps; this is the first, --{which}-dump tells which.", err=True)
     made = heaps[0].diff(heaps[1])
+    way = way_of_growth(heaps[0], heaps[1], made) if form in (TABLE, "json") else ()
     above = grown(made, limit)
     is_known = all(heap.has_roots for heap in heaps)
     is_certain = limit is None or made.completeness.complete
@@ -114,6 +116,7 @@ def diff(
             "complete": made.completeness.complete,
             "problems": list(made.completeness.problems),
             "above": list(above.names),
+            "way": list(way),
             "types": made.types,
             "dominators": made.dominators,
         }
@@ -121,7 +124,7 @@ def diff(
     show(
         form,
         lambda: [one[:number] for one in ((made.types, made.dominators) if form in _SEVERAL else (made.types,))],
-        people=lambda: echo(NO_VERDICT) if not is_known else _show(made, 20 if number is None else number, above),
+        people=lambda: echo(NO_VERDICT) if not is_known else _show(made, 20 if number is None else number, above, way),
         document=document,
     )
     sys.stdout.flush()
@@ -139,7 +142,7 @@ def diff(
         raise click.exceptions.Exit(code)
 
 
-def _show(made: HeapDiff, number: int, above: Grown) -> None:
+def _show(made: HeapDiff, number: int, above: Grown, way: Sequence[str]) -> None:
     from dotnetdiag.heap.holders import is_holder_of_roots, is_pseudo_node
 
     objects = made.after_objects - made.before_objects
@@ -164,6 +167,8 @@ def _show(made: HeapDiff, number: int, above: Grown) -> None:
         table((*heads, "type"), cells, right=heads)
         if len(rows) > number:
             echo(f"{len(rows) - number:,} more")
+    if number and way:
+        show_way(way[-1], way)
     grown = [
         row
         for row in made.dominators.to_pylist()

@@ -9,7 +9,7 @@ import click
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.gcdump_live import seconds_or_duration, timeout_option
-from dotnetdiag.cli.heap_types import say_problems
+from dotnetdiag.cli.heap_types import say_problems, show_way
 from dotnetdiag.cli.heap_walks import PAUSE, Pauses, Progress, pause_text
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import say_waiting, target_options
@@ -130,10 +130,7 @@ def _show(seen: WatchedHeaps) -> None:
     heads = ("bytes", "count", "retained", "steps")
     table((*heads, "type"), cells, right=heads)
     for one in [one for one in seen.suspects if one.held_by is None and not _mark(one)][:3]:
-        echo()
-        echo(f"{one.row['type']} is held by")
-        for level, name in enumerate(one.path):
-            echo(f"  {'  ' * level}{name}")
+        show_way(one.row["type"], one.path)
     if len(seen.growing) > len(seen.suspects):
         echo(f"{len(seen.growing) - len(seen.suspects):,} more")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.cli.render import echo, table
@@ -21,6 +22,14 @@ def say_problems(heap: Heap | TypeTotals, name: str = "") -> None:
         echo(f"The heap{of} is not complete: {problem}.", err=True)
     if heap.facts.sample is not None:
         echo(f"Not all objects are in {name or 'it'}: {heap.facts.sample}.", err=True)
+
+
+def show_way(name: str, path: Sequence[str]) -> None:
+    """What holds objects of a type, from the roots on."""
+    echo()
+    echo(f"{name} is held by")
+    for level, name in enumerate(path):
+        echo(f"  {'  ' * level}{name}")
 
 
 def show_types(heap: Heap | TypeTotals, rows: list[dict[str, Any]], by: str, number: int) -> None:

@@ -99,6 +99,23 @@ def grown(made: HeapDiff, limit: Limit | None) -> Grown:
     )
 
 
+def way_of_growth(before: Heap, after: Heap, made: HeapDiff) -> tuple[str, ...]:
+    """From the roots to the type that grew most: the types on the way on which most of its bytes are held that were not there before. Empty where
+    none grew, and where it is not known.
+    """
+    if not (before.has_roots and after.has_roots):
+        return ()
+    from dotnetdiag.heap.holders import is_pseudo_node
+    from dotnetdiag.heap.way_growth import BytesByWay, GrownWays
+
+    sizes = zip(made.types.values("bytes_grown"), made.types.values("type"), strict=True)
+    grown = [(size, name) for size, name in sizes if name and size > 0 and not is_pseudo_node(name)]
+    if not grown:
+        return ()
+    _, name = max(grown, key=lambda one: one[0])
+    return GrownWays(BytesByWay.of(before), after).path(name) or ()
+
+
 def parse_growth(text: str) -> Limit:
     """``5%`` of all bytes before, ``10MB``, ``500000``. Raises GrammarError."""
     from dotnetdiag.recipes.limit import Limit
