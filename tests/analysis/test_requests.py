@@ -264,7 +264,7 @@ def test_what_fails_without_a_reason_has_the_status_for_one() -> None:
         )
     )
     rows = [(row["status"], row["failure"]) for row in made.requests.to_pylist()]
-    assert rows == [(500, "status 500"), (500, None), (None, "failed")]
+    assert rows == [(500, "status 500"), (500, "status 500"), (None, "failed")]
     (route,) = made.by_route.to_pylist()
     assert (route["failed"], route["failure"]) == (3, "status 500")
 

@@ -83,8 +83,7 @@ class RequestRows:
         kind = _FIRST_OF_KIND[some["kind"]]
         has_failed = (some["reason"] >= 0) | (some["status"] >= FAILED)
         reason = self._with_statuses(some)
-        is_nameless = some["reason"] == self._nameless
-        some["reason"][is_nameless] = reason[is_nameless]
+        some["reason"] = reason
         self._counts += np.bincount(kind, minlength=len(KINDS))
         self._failed += int(has_failed.sum())
         is_unknown = some["is_unknown"] > 0
