@@ -706,3 +706,11 @@ def test_a_missing_library_is_found_out_before_anything_is_written_or_recorded(w
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)
     assert re.search(r"pip install 'dotnetdiag\[(pprof|arrow)\]'", done.stderr)
     assert [path.name for path in tmp_path.iterdir()] == ["x.nettrace"]
+
+
+def test_options_for_what_to_show_are_none_of_a_copy(tmp_path: Path) -> None:
+    path = tmp_path / "x.nettrace"
+    path.write_bytes(data_of("default-10.nettrace"))
+    with pytest.raises(UsageError, match="nettrace has the whole recording: leave out the options for what to show"):
+        run("trace", "convert", path, "--format", "nettrace", "--focus", "Main")
+    assert run("trace", "convert", path, "--format", "nettrace,collapsed", "--focus", "Main").exit_code == 0

@@ -21,7 +21,7 @@ from dotnetdiag.heap import Completeness, Heap, kernels, read_gcdump
 from dotnetdiag.heap.difference import Growth, growing_types, no_growing_types, numbers_by_type
 from dotnetdiag.heap.graph import Graph
 from dotnetdiag.heap.holders import DIAGNOSTICS, THREAD_STATICS
-from dotnetdiag.heap.paths import meant_types
+from dotnetdiag.heap.paths import find_nodes, meant_types
 
 RECORDING = "heap-10.nettrace"
 ROOTS, STATICS, VARIABLE = "[.NET Roots]", "[static vars]", "[static var List.cache]"
@@ -310,7 +310,8 @@ def test_first_ways_add_up_to_the_objects() -> None:
         ("ring", ["A.Ring", "B+Ring", "A.Ring[]", "A.List<A.Ring>"]),
         ("List<A.Ring>", ["A.List<A.Ring>"]),
         ("[static var A.Ring", ["[static var A.Ring.ring]"]),
-        ("[", [ROOTS, "[static var A.Ring.ring]", "A.Ring[]"]),
+        ("[", [ROOTS, "[static var A.Ring.ring]"]),
+        ("[]", ["A.Ring[]"]),
         ("", []),
     ],
 )
@@ -661,3 +662,9 @@ def test_without_the_library_the_extra_is_named(name: str, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingDependency, match=r"dotnetdiag\[graph\]"):
         getattr(made(), f"to_{name}")()
+
+
+def test_an_address_may_be_written_as_tables_have_it() -> None:
+    heap = heap_from([ROOTS, "A", "B"], [(0, 1), (1, 2)])
+    for text in ("0x1020", str(0x1020)):
+        assert find_nodes(heap, text).tolist() == [2]

@@ -219,7 +219,7 @@ class StartupFold:
         lacking = [name for name in KINDS if not len(parts[name][0]) and (others or name not in self._recorded)]
         if is_told and lacking:
             notes = (*notes, no_events(lacking))
-        if is_told and not has_states:
+        if is_told and len(cpu) and not has_states:
             notes = (*notes, NO_STATES)
         rows = np.arange(len(PHASES) if is_told else 0)
         low, high = np.minimum(edges[:-1], self._end_ms), np.minimum(edges[1:], self._end_ms)

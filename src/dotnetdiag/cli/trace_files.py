@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import ARGUMENT_ERROR, SESSION_ERROR, compatible_code, is_compatible
@@ -450,7 +451,6 @@ def convert(
     be_lean()
     from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
     from dotnetdiag.recipes.outputs import is_stdout
-    from dotnetdiag.recipes.report import ViewOptions
     from dotnetdiag.recipes.trace_files import open_trace
 
     if file == STDIN and output is None:
@@ -458,7 +458,9 @@ def convert(
     version = None if nettrace_version is None else int(nettrace_version)
     options = ConvertOptions(view=view_of(**view), nettrace_version=version, force=force, suffixes=is_compatible())
     names = formats
-    if {*names} == {"nettrace"} and options.view != ViewOptions():
+    context = click.get_current_context()
+    is_given = any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in view)
+    if {*names} == {"nettrace"} and is_given and not is_compatible():
         raise UsageError(
             "nettrace has the whole recording: leave out the options for what to show, or cut it with trace trim or filter"
         )

@@ -77,6 +77,7 @@ def meant_types(names: Sequence[str], what: str) -> list[int]:
     tests: tuple[Callable[[str], bool], ...] = (
         lambda name: name == what,
         lambda name: name.endswith((f".{what}", f"+{what}")) and not name.startswith("["),
+        lambda name: lower[0] == "[" and name.lower().startswith(lower),
         lambda name: lower in name.lower() and (lower[0] == "[" or not name.startswith("[")),
     )
     for is_meant in tests:
@@ -88,6 +89,8 @@ def meant_types(names: Sequence[str], what: str) -> list[int]:
 def _address(what: str | int) -> int | None:
     """The number that it is, None of a type; UsageError for what is neither."""
     if isinstance(what, str):
+        if what.isascii() and what.isdecimal():  # as tables have addresses
+            return int(what)
         return int(what, 16) if _ADDRESS.fullmatch(what) else None
     try:
         if not isinstance(what, bool):

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dotnetdiag.table import Table
 
 MOST_SUSPECTS = 10
+LEAST_GROWN, STEADY_STEPS = 1024, 3
+"""Bytes that a type keeps alive more to be suspected, where it has not grown so often: in an idle process one thread comes, or some handles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +182,7 @@ class _Seen:
     def result(self, problem: str | None) -> WatchedHeaps:
         growing = self._growth.table() if len(self.samples) > 1 else None
         rows = [] if growing is None else growing.to_pylist()
+        rows = [row for row in rows if row["steps"] >= STEADY_STEPS or row["retained_bytes_grown"] >= LEAST_GROWN]
         rows.sort(key=lambda row: -int(row["retained_bytes_grown"]))
         grown = None
         if rows and self._last is not None:
