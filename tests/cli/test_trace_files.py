@@ -712,5 +712,5 @@ def test_options_for_what_to_show_are_none_of_a_copy(tmp_path: Path) -> None:
     path = tmp_path / "x.nettrace"
     path.write_bytes(data_of("default-10.nettrace"))
     with pytest.raises(UsageError, match="nettrace has the whole recording: leave out the options for what to show"):
-        run("trace", "convert", path, "--format", "nettrace", "--focus", "Main")
-    assert run("trace", "convert", path, "--format", "nettrace,collapsed", "--focus", "Main").exit_code == 0
+        run("convert", path, "--format", "nettrace", "--focus", "Main")
+    assert run("convert", path, "--format", "nettrace,collapsed", "--focus", "Main").exit_code == 0
