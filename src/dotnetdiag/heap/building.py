@@ -20,6 +20,7 @@ from dotnetdiag.heap.kernels import NONE
 from dotnetdiag.heap.pseudo_nodes import PseudoNodes, root_table
 from dotnetdiag.heap.type_names import TypeRows, TypeTable
 from dotnetdiag.heap.walk import Walk
+from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -69,14 +70,14 @@ class _Building:
         ]
         kept = walk.root_flags.rows & 2 == 0
         kept_dependent = walk.dependent_key.rows != 0
-        held = np.unique(np.concatenate([lost, roots[0][kept], roots[1][kept_dependent], *roots[2:4]]))
+        held = distinct(np.concatenate([lost, roots[0][kept], roots[1][kept_dependent], *roots[2:4]]))
         held = held[self._found(held) == NONE]
-        weak = np.unique(roots[0][~kept])
+        weak = distinct(roots[0][~kept])
         unknown = int((held != 0).sum()) + int(((self.index.find(weak) == NONE) & (weak != 0)).sum())
         if unknown:
             self.problems.append(f"{unknown:,} addresses are referred to and were not told of")
         wrapped = roots[4][self._found(roots[4]) == NONE]  # nobody tells of these
-        self.undefined = np.unique(np.concatenate([held, wrapped]))
+        self.undefined = distinct(np.concatenate([held, wrapped]))
         if len(lost):
             self._mend(lost)
         return self._joined([self.rows_of(part) for part in roots])

@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag.heap import kernels
 from dotnetdiag.heap.holders import LOCALS, PINNED_LOCALS, STATICS, THREAD_STATICS
 from dotnetdiag.heap.scratch import empty
+from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -51,4 +52,4 @@ def _by_kind(children: Array, types: Array, names: Sequence[str | None]) -> tupl
     by_type = np.array([rank.get(name or "", 2) for name in names], np.int8)
     ranks = by_type[types[children]]
     rest = children[ranks < 3]
-    return np.unique(children[ranks == 3]), rest[np.argsort(ranks[ranks < 3], kind="stable")]
+    return distinct(children[ranks == 3]), rest[np.argsort(ranks[ranks < 3], kind="stable")]

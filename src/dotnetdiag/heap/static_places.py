@@ -15,6 +15,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.heap.holders import KIND_OF_NAME, STATIC, THREAD_STATICS
 from dotnetdiag.heap.kernels import reference_places
 from dotnetdiag.heap.scratch import empty
+from dotnetdiag.trace.distinct import is_among
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -89,7 +90,7 @@ def _variables(graph: Columns) -> Array:
     """Static variables; those of threads have other places."""
     variables = _named(graph, {name for name in graph.names if name.startswith(STATIC)})
     _, at = reference_places(graph.edge_start, _named(graph, {THREAD_STATICS}))
-    return np.setdiff1d(variables, graph.edge_target[at])
+    return variables[~is_among(variables, np.sort(graph.edge_target[at]))]
 
 
 def _arrays(graph: Columns) -> Array:

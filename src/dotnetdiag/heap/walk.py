@@ -32,6 +32,7 @@ from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.kernels import NONE, AddressIndex, Interner, Window, take_targets
 from dotnetdiag.heap.moments import Moment, Moments
 from dotnetdiag.heap.sharing import Shared, by_oneself
+from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -84,7 +85,7 @@ class BlockRuns:
         at, is_first = offsets[blocks], np.ones(len(blocks), np.bool_)
         for byte in range(4):
             is_first &= data[at + byte] == 0
-        self._stops = np.union1d(blocks[is_first], np.flatnonzero(kinds == OTHER_KIND))
+        self._stops = distinct(np.append(blocks[is_first], np.flatnonzero(kinds == OTHER_KIND)))
         self._rows = [
             np.cumsum(np.where(kinds == kind, lengths // layout(number, 8 if is_wide else 4).itemsize, 0))
             for kind, number in KINDS.items()

@@ -31,7 +31,8 @@ def sort_order(
     if in_file_order or not rows:
         return np.arange(rows, dtype=np.int64)
     starts = np.zeros(1, np.int64) if segment_starts is None else np.asarray(segment_starts, np.int64)
-    edges = np.unique(np.concatenate([starts[(starts >= 0) & (starts < rows)], [0, rows]]))
+    edges = np.sort(np.concatenate([starts[(starts >= 0) & (starts < rows)], [0, rows]]))
+    edges = edges[np.append(True, edges[1:] != edges[:-1])]  # as numpy.unique, which loads numpy.ma
     order = np.empty(rows, np.int64)
     for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         part = np.argsort(headers.time[first:last], kind="stable")
