@@ -13,6 +13,7 @@ from tests.nettrace.recordings import data_of
 import dotnetdiag as dd
 from dotnetdiag.errors import DiagnosticsError, InputError, TimedOut, UsageError
 from dotnetdiag.heap import Heap
+from dotnetdiag.recipes import heap_watch
 from dotnetdiag.recipes.heap_collect import CollectedHeap, HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_convert import write_collected
 from dotnetdiag.recipes.heap_files import looks_like_file
@@ -152,6 +153,13 @@ def test_of_a_circle_that_is_entered_at_several_the_first_holds_the_others() -> 
     assert held(held_below([suspect("D", "Root", "C"), suspect("C", "Root", "D")])) == [("D", None), ("C", "D")]
 
 
+@pytest.fixture
+def all_suspected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little they grow: the heaps here are small."""
+    monkeypatch.setattr(heap_watch, "LEAST_GROWN", 1)
+
+
+@pytest.mark.usefixtures("all_suspected")
 @pytest.mark.parametrize("leaks", ["event", "tree"])
 def test_the_way_to_types_that_hold_each_other_is_shown(leaks: str) -> None:
     seen = _Seen()
@@ -179,6 +187,21 @@ def tree(count: int) -> Heap:
     return heap_from(types, edges, sizes=[0, 0, 24, 32, 24 + 8 * count, *[24, 32] * count, count])
 
 
+def test_what_grows_once_by_a_few_bytes_is_no_suspect() -> None:
+    """As in an idle process, where one thread comes: but what grows a little each time is one."""
+
+    def suspected(*sizes: int) -> bool:
+        seen = _Seen()
+        for size in sizes:
+            heap = heap_from(["Root", "Small"], [(0, 1)], sizes=[0, size])
+            seen.take(CollectedHeap(heap=heap, pid=1, size_bytes=0, duration_s=0.0, attempts=1), 0.0)
+        return len(seen.result(None).suspects) > 0
+
+    assert [suspected(24, 24, 24, 96), suspected(24, 24, 24, 2000)] == [False, True]
+    assert suspected(24, 48, 72, 96)
+
+
+@pytest.mark.usefixtures("all_suspected")
 def test_a_suspect_is_held_by_what_grew_and_not_by_what_holds_most() -> None:
     seen = _Seen()
     for leaked in (1, 3, 9):
