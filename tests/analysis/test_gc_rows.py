@@ -101,7 +101,7 @@ def test_of_collections_of_every_kind(seed: int, request: pytest.FixtureRequest)
         assert kept < 100
         assert isinstance(made.collections, SlicedTable)
         assert same(made, expected)
-        assert same(pickle.loads(pickle.dumps(made)), expected)
+        assert same(pickle.loads(pickle.dumps(made)), expected)  # as answers come from the processes of Dask and Ray
     columns = expected.collections
     untold = {name for name in columns.columns if all(one is None for one in columns.values(name))}
     assert untold == {"sweep_ms", "final_mark_ms", "concurrent_sweep_ms", "committed_bytes"}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dotnetdiag.analysis.gc_process import _next
 from dotnetdiag.analysis.kept_events import Kept
-from dotnetdiag.analysis.pairs import pairs
+from dotnetdiag.analysis.pairs import first_rows, pairs
 
 EVENTS = st.lists(st.tuples(st.booleans(), st.integers(0, 2), st.integers(0, 1)), max_size=40)
 
@@ -89,3 +90,19 @@ def test_pauses_that_follow_each_other_at_one_tick_have_their_own_ends() -> None
 def test_what_begins_and_ends_at_one_time_does_so_in_this_order() -> None:
     one = np.zeros(1, np.int64)
     assert pairs(np.array([5.0]), [one], np.array([5.0]), [one]).tolist() == [0]
+
+
+@pytest.mark.parametrize("largest", [5, 1 << 40, (1 << 63) - 1])
+@pytest.mark.parametrize("asked", [5, (1 << 63) - 1])
+def test_the_first_row_of_an_id_is_found_however_large_others_are(largest: int, asked: int) -> None:
+    """Ids of a damaged file may be any; 0 and those below it are none."""
+    random = np.random.default_rng(largest % 97)
+    numbers = np.array([-3, 0, 1, 2, 3, 4, largest, asked])
+    pid, of_pid = random.integers(1, 4, 50), random.integers(1, 5, 90)
+    number, of = random.choice(numbers[:7], 50), random.choice(numbers, 90)
+    known = list(zip(pid.tolist(), number.tolist(), strict=True))
+    expected = [
+        known.index(key) if key[1] > 0 and key in known else -1
+        for key in zip(of_pid.tolist(), of.tolist(), strict=True)
+    ]
+    assert first_rows(pid, number, of_pid, of).tolist() == expected

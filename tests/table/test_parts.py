@@ -71,8 +71,8 @@ def test_the_largest_are_those_of_a_whole_column(
     rows: list[tuple[int, int | None, str]], number_of: int, by: str
 ) -> None:
     place = ("count", "value").index(by)
-    known = [(index, one) for index, one in enumerate(rows) if one[place] is not None]
-    expected = [one for _, one in sorted(known, key=lambda row: (-row[1][place], row[0]))][:number_of]  # type: ignore[operator]
+    known = [(-value, index) for index, one in enumerate(rows) if isinstance(value := one[place], int)]
+    expected = [rows[index] for _, index in sorted(known)][:number_of]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(room, "PART_ROWS", SOME)
         for table in both(rows):

@@ -132,26 +132,28 @@ class CollectionRows:
             "generation": made.starts["Depth"][some],
             **{name: self._numbers(name, words[_FIELDS[name]] or str, own) for name, own in numbers.items()},
             "condemned": np.append(self.texts["condemned"].each(condemned), np.int32(-1))[which[some]],
-            "asked": self._asked_by(made, events)[some],
+            "asked": self._asked_by(made, events, last)[some],
             "place": np.where(made.by_ticks, told.before + np.arange(made.count), -1)[some],
         }
         values |= {name: make(made)[some] for name, make in {**FIGURES, **COUNTS}.items()}
         self.induced += int(np.isin(made.starts["Reason"][some], INDUCED).sum())
         self._of.setdefault(made.pid, SpilledColumns()).append(values)
-        kept = events.induced.kept
-        own = np.flatnonzero((kept.pid == made.pid) & (kept.ms <= made.starts.ms[last - 1]))
-        self._asked[made.pid] = int(own[-1]) + 1 if len(own) else 0
 
     def _numbers(self, name: str, word: Callable[[int], str], values: Array) -> Array:
         kinds, which = ranked(values)
         numbers: Array = self.texts[name].each([word(one) for one in kinds.tolist()])[which]
         return numbers
 
-    def _asked_by(self, made: ProcessCollections, events: GcEvents) -> Array:
-        """Who asked for each collection, of those that a program asks for: the collection begins next."""
+    def _asked_by(self, made: ProcessCollections, events: GcEvents, last: int) -> Array:
+        """Who asked for each collection, of those that a program asks for: the collection begins next. Who asked for those before ``last`` is looked
+        at once.
+        """
         kept, since = events.induced.kept, self._asked.get(made.pid, 0)
         rows = since + np.flatnonzero(kept.pid[since:] == made.pid)
         at = np.searchsorted(made.starts.ms, kept.ms[rows], "left")
+        over = rows[at < last]
+        if len(over):
+            self._asked[made.pid] = int(over[-1]) + 1
         found = np.full(made.count, -1)
         found[at[at < made.count]] = rows[at < made.count]
         found[~np.isin(made.starts["Reason"], INDUCED)] = -1

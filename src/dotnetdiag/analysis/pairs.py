@@ -143,7 +143,7 @@ def first_rows(pid: Array, number: Array, of_pid: Array, of: Array) -> Array:
     made = np.full(len(of), -1, np.int32 if count <= np.iinfo(np.int32).max else np.int64)
     if not count or not len(of) or number.max() <= 0:
         return made
-    is_asked = of > 0
+    is_asked = (of > 0) & (of <= number.max())  # of more, as damaged files have it, keys would not fit
     if int(number.max()) >= _MOST // (len(pids) * count):  # of a damaged file
         known, number = ranked(np.where(number > 0, number, -1))
         place = np.minimum(np.searchsorted(known, of), len(known) - 1)
