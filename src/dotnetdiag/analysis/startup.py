@@ -211,16 +211,11 @@ class StartupFold:
         profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile
         has_start = marks[0] > 0 or bool(len(self._started.all()))
         is_told = program is not None and has_start
-        notes = () if is_told else (NO_LOADER,) if runtime.is_native else (NO_START,)
-        if is_told and others:
-            notes = (
-                f"this is process {pid}, the first that started; the others in the recording ({len(others)}) are left out",
-            )
         lacking = [name for name in KINDS if not len(parts[name][0]) and (others or name not in self._recorded)]
-        if is_told and lacking:
-            notes = (*notes, no_events(lacking))
-        if is_told and len(cpu) and not has_states:
-            notes = (*notes, NO_STATES)
+        if is_told:
+            notes = _notes(pid, len(others), lacking, has_states=has_states or not len(cpu))
+        else:
+            notes = (NO_LOADER,) if runtime.is_native else (NO_START,)
         rows = np.arange(len(PHASES) if is_told else 0)
         low, high = np.minimum(edges[:-1], self._end_ms), np.minimum(edges[1:], self._end_ms)
         there = rows[(high > low)[rows]]
@@ -235,6 +230,7 @@ class StartupFold:
         def told(name: str) -> Array:
             return np.full(len(there), name not in lacking)
 
+        sampled = _sampled(running, low[there], high[there])
         columns: dict[str, Column] = {
             "phase": Text.from_pylist([PHASES[one] for one in there.tolist()]),
             "start_ms": number(low[there]),
@@ -246,9 +242,9 @@ class StartupFold:
             "collections": whole(within("pause", False), told("pause")),
             "pause_ms": number(within("pause", True), told("pause")),
             "exceptions": whole(within("exceptions", False), told("exceptions")),
-            "cpu_ms": number(_sampled(running, low[there], high[there])),
+            "cpu_ms": number(sampled),
         }
-        ran = float(np.nansum(columns["cpu_ms"].values)) if running is not None and len(there) else None  # type: ignore[union-attr]
+        ran = float(np.nansum(sampled)) if running is not None and len(there) else None
         return StartupReport(
             phases=answer_table("phases of the start", columns, notes, self._losses.told),
             longest=self._longest(lasting if is_told else {}, notes),
@@ -307,6 +303,20 @@ class StartupFold:
             "duration_ms": number(np.array(took_ms, np.float64)),
         }
         return answer_table("what took longest", columns, notes, self._losses.told)
+
+
+def _notes(pid: int, others: int, lacking: Sequence[str], *, has_states: bool) -> tuple[str, ...]:
+    """What is said of a start that is told: of which process it is, and what is missing."""
+    made = []
+    if others:
+        made.append(
+            f"this is process {pid}, the first that started; the others in the recording ({others}) are left out"
+        )
+    if lacking:
+        made.append(no_events(lacking))
+    if not has_states:
+        made.append(NO_STATES)
+    return tuple(made)
 
 
 def no_events(lacking: Sequence[str]) -> str:
