@@ -173,5 +173,7 @@ def test_spans_that_begin_alike_are_the_same_without_a_compiler(monkeypatch: pyt
     offsets, lengths = np.array([0, 3, 7, 7, 8, -1, 40]), np.array([3, 3, 3, 2, 3, 3, 3])
     for loops in (kernels.KERNELS, None):
         monkeypatch.setattr(kernels, "KERNELS", loops)
-        assert kernels.begins_with(data, offsets, lengths, b"abc").tolist() == [True, False, True, *[False] * 4]
-        assert kernels.begins_with(data, offsets[:0], lengths[:0], b"abc").tolist() == []
+        fronts = kernels.Fronts([(b"abd", -1), (b"abc", 4), (b"ab", 3), (b"abc", -1)])
+        assert fronts.of(data, offsets, lengths).tolist() == [2, 0, 2, *[4] * 4]
+        assert kernels.Fronts([(b"abc", -1)]).of(data, offsets, lengths).tolist() == [0, 1, 0, *[1] * 4]
+        assert fronts.of(data, offsets[:0], lengths[:0]).tolist() == []

@@ -715,21 +715,36 @@ def select(const uint32_t[::1] ids not None, const uint8_t[::1] wanted not None,
     return count
 
 
-def begins_with(
-    const uint8_t[::1] data, const int64_t[::1] offsets, const int64_t[::1] lengths, const uint8_t[::1] front, uint8_t[::1] out
+def which_front(
+    const uint8_t[::1] data, const int64_t[::1] offsets, const int64_t[::1] lengths,
+    const uint8_t[::1] fronts, const int64_t[:, ::1] of_fronts, uint8_t[::1] out
 ):
-    """Which spans begin with these bytes."""
-    cdef int64_t r, size = front.shape[0]
-    if not offsets.shape[0] == lengths.shape[0] == out.shape[0]:
+    """The first of some fronts with which each span begins; as many as there are where none does. ``of_fronts``: where each ends in ``fronts``, and
+    how long a span of it is, -1 for any.
+    """
+    cdef int64_t r, f, begin, size, count = of_fronts.shape[1]
+    if not offsets.shape[0] == lengths.shape[0] == out.shape[0] or of_fronts.shape[0] != 2 or count > 255:
         raise ValueError("arrays that differ in length")
+    begin = 0
+    for f in range(count):
+        if not begin < of_fronts[0, f] <= fronts.shape[0]:
+            raise ValueError("fronts that end elsewhere")
+        begin = of_fronts[0, f]
     with nogil:
         for r in range(offsets.shape[0]):
-            out[r] = (
-                size > 0
-                and lengths[r] >= size
-                and is_inside(offsets[r], size, data.shape[0])
-                and memcmp(&data[offsets[r]], &front[0], size) == 0
-            )
+            out[r] = count
+            begin = 0
+            for f in range(count):
+                size = of_fronts[0, f] - begin
+                if (
+                    (lengths[r] == of_fronts[1, f] or of_fronts[1, f] < 0)
+                    and lengths[r] >= size
+                    and is_inside(offsets[r], size, data.shape[0])
+                    and memcmp(&data[offsets[r]], &fronts[begin], size) == 0
+                ):
+                    out[r] = f
+                    break
+                begin = of_fronts[0, f]
 
 
 def add_up(const int64_t[::1] lengths, int shift, int64_t[::1] offsets):

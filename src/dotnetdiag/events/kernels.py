@@ -6,6 +6,7 @@ Everything takes ``buffer`` as a contiguous u8 array; starts and lengths as i64.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -204,16 +205,32 @@ def select(ids: Array, wanted: Array) -> Array:
     return rows[: KERNELS.select(ids, wanted.view(np.uint8), rows)]
 
 
-def begins_with(buffer: Array, offsets: Array, lengths: Array, front: bytes) -> Array:
-    """Which spans (of 64-bit offsets and lengths) begin with these bytes."""
-    wanted = np.frombuffer(front, np.uint8)
-    if KERNELS is not None:
-        found = np.zeros(len(offsets), np.uint8)
-        KERNELS.begins_with(buffer, offsets, lengths, wanted, found)
-        return found.view(np.bool_)
-    alike = (lengths >= len(front)) & (offsets >= 0) & (offsets <= len(buffer) - len(front))
-    alike[alike] = (buffer[offsets[alike][:, None] + np.arange(len(front))] == wanted).all(axis=1)
-    return alike
+class Fronts:
+    """What spans may begin with: up to 255 (none of them empty), and how long a span of each is, -1 for any."""
+
+    def __init__(self, fronts: Sequence[tuple[bytes, int]]) -> None:
+        self.bytes = np.frombuffer(b"".join(front for front, _ in fronts), np.uint8)
+        ends = np.cumsum([len(front) for front, _ in fronts], dtype=np.int64)
+        self.bounds = np.array([ends, [length for _, length in fronts]], np.int64).reshape(2, len(fronts))
+
+    def __len__(self) -> int:
+        return self.bounds.shape[1]
+
+    def of(self, buffer: Array, offsets: Array, lengths: Array) -> Array:
+        """The first with which each span (of 64-bit offsets and lengths) begins, by number (u8); as many as there are where none does."""
+        found = np.empty(len(offsets), np.uint8)
+        if KERNELS is not None:
+            KERNELS.which_front(buffer, offsets, lengths, self.bytes, self.bounds, found)
+            return found
+        found[:] = len(self)
+        begins = [0, *self.bounds[0].tolist()]
+        for number, (begin, (end, length)) in reversed([*enumerate(zip(begins, self.bounds.T.tolist(), strict=False))]):
+            alike = (lengths >= end - begin) & (offsets >= 0) & (offsets <= len(buffer) - (end - begin))
+            alike &= (lengths == length) | (length < 0)
+            places = offsets[alike][:, None] + np.arange(end - begin)
+            alike[alike] = (buffer[places] == self.bytes[begin:end]).all(axis=1)
+            found[alike] = number
+        return found
 
 
 def _offsets(lengths: Array, *, shift: int = 0) -> Array:

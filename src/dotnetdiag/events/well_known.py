@@ -206,6 +206,11 @@ def carried_name(name: str) -> str:
     return _CARRIED_TASK + name
 
 
+def carried_names() -> tuple[str, ...]:
+    """The names under which a carrier is known to hold something."""
+    return tuple(_CARRIED)
+
+
 def carried_size(name: str) -> int:
     """The bytes of what is carried under a name, -1 when its layout is not known."""
     fields = _CARRIED.get(name)
