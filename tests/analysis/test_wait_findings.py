@@ -7,6 +7,7 @@ from tests.analysis.test_waits import begins, ends, wants
 from tests.analysis.traces import Seen, external, traced
 
 from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.sample_sums import Sampled
 from dotnetdiag.analysis.wait_findings import of_deadlock, of_waits
 from dotnetdiag.analysis.waits import contention, waits
 
@@ -93,10 +94,10 @@ def test_threads_that_stand_before_a_lock_since_before_the_recording(
     until: float, leaves_at: float | None, text: str | None
 ) -> None:
     trace = traced(*sampled(until, leaves_at=leaves_at), modules=MODULES)
-    found = [one.text for one in of_deadlock(cpu(trace), contention(trace))]
+    found = [one.text for one in of_deadlock(Sampled.of(cpu(trace)), contention(trace))]
     assert found == ([] if text is None else [text])
 
 
 def test_what_contention_tells_is_not_told_again() -> None:
     trace = traced(*sorted([*sampled(2000), wants(5, 2, "App.From")], key=lambda one: one.ms))
-    assert not list(of_deadlock(cpu(trace), contention(trace)))
+    assert not list(of_deadlock(Sampled.of(cpu(trace)), contention(trace)))

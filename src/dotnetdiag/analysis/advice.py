@@ -15,7 +15,6 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters, nameless
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
-from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
@@ -29,6 +28,7 @@ from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.profile import MethodWeight, State
 from dotnetdiag.analysis.request_findings import of_requests
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
+from dotnetdiag.analysis.sample_sums import Sampled, SampledFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import own_frames
 from dotnetdiag.analysis.stuck import Stuck
@@ -135,7 +135,7 @@ class Answers:
     requests: RequestReport
     jit: JitReport
     logs: LogReport
-    cpu: StackProfile
+    cpu: Sampled
     losses: Losses
     recorded: Recorded
     runtime: RuntimeFacts = field(default_factory=RuntimeFacts)
@@ -165,7 +165,7 @@ class AdviceFold:
             "requests": RequestsFold(runtime=runtime),
             "jit": JitFold(is_native=lambda: runtime().is_native),
             "logs": LogsFold(rows=False),
-            "cpu": CpuFold(),
+            "cpu": SampledFold(),
         }
         self._losses = LossesToTell()
 
@@ -240,7 +240,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     seconds = answers.recorded.seconds
     yield from _of_gc(answers.gc, answers.allocations, seconds)
     yield from _of_contention(answers.contention, answers.recorded)
-    yield from of_pool(answers.threadpool, seconds, lambda: answers.cpu, lambda: answers.waits.profile)
+    yield from of_pool(answers.threadpool, seconds, lambda: answers.cpu.profile, lambda: answers.waits.profile)
     yield from of_waits(answers.waits, seconds)
     yield from of_deadlock(answers.cpu, answers.contention)
     yield from of_requests(answers.requests, answers.recorded)
@@ -249,7 +249,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_exceptions(answers.exceptions, seconds)
     yield from of_jit(answers.jit, seconds)
     yield from _of_logs(answers.logs)
-    yield from of_cpu(answers.cpu, seconds)
+    yield from of_cpu(answers.cpu.ran, seconds)
 
 
 def _of_gc(made: GcReport, allocated: AllocationReport, seconds: float) -> Iterator[Finding]:
@@ -445,10 +445,10 @@ def _of_logs(made: LogReport) -> Iterator[Finding]:
 
 def _looked_at_cpu(answers: Answers) -> tuple[bool, Sequence[str]]:
     """Whether it could be, and what is said where it could not."""
-    cpu, runtime = answers.cpu, answers.runtime
+    cpu, runtime = answers.cpu.profile, answers.runtime
     if runtime.is_native:
         return len(cpu) > 0, (NO_SAMPLER,)
-    if len(cpu) and not are_states_told(cpu.state, runtime):
+    if len(cpu) and not are_states_told(cpu.state, answers.cpu.count, runtime):
         return False, (NO_STATES,)
     return len(cpu) > 0, cpu.notes
 

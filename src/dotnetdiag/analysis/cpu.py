@@ -40,7 +40,7 @@ _NO_SAMPLES = f"the trace has no CPU samples (events of {SAMPLER})"
 NO_SAMPLES = f"{_NO_SAMPLES}: record with --profile dotnet-sampled-thread-time"
 _DEFAULT_PERIOD_NS = 1_000_000
 _FOREVER_NS = 1 << 62
-_FROM_KERNEL = 0x80
+FROM_KERNEL = 0x80
 """Of the state of a sample, until there is a profile."""
 _NO_EVENT_SOURCES = frozenset(
     {SAMPLER, KERNEL, "Universal.System", "System.Threading.Tasks.TplEventSource"}
@@ -104,6 +104,11 @@ _MARKS = {
 
 def _is_kernel(schema: EventSchema) -> bool:
     return schema.provider == KERNEL and schema.name in ("cpu", "cswitch")
+
+
+def left_out(count: int) -> str:
+    """The note on samples of the runtime beside the kernel's."""
+    return f"{count:,} samples of the runtime are left out: their processes have samples of the kernel"
 
 
 class CpuFold:
@@ -172,7 +177,7 @@ class CpuFold:
         value = window.get("Value")
         known = value.values.astype(np.float64) if isinstance(value, Scalar) else np.ones(len(window))
         state = np.where(self._switches.mask(window), np.uint8(State.BLOCKED), np.uint8(State.CPU))
-        self._columns.add(window, state | _FROM_KERNEL, known)
+        self._columns.add(window, state | FROM_KERNEL, known)
 
     def result(self) -> StackProfile:
         """The profile of all that was fed. Raises UsageError when it was given already."""
@@ -198,7 +203,7 @@ class CpuFold:
         return made
 
     def _of_sampler(self, samples: SampleRows) -> StackProfile:
-        notes = self._notes
+        notes = self.notes
         if not self._has_samples:
             notes = (NO_SAMPLES,) if self._marks is Marks.NONE else (*notes, _NO_SAMPLES)
         time = self._columns.context.meaning.info.elapsed_ns(samples.time)
@@ -218,15 +223,12 @@ class CpuFold:
 
     def _of_both(self, samples: SampleRows) -> StackProfile:
         """Of the processes with samples of the kernel those, of the others the runtime's."""
-        kernel = samples.state >= _FROM_KERNEL
+        kernel = samples.state >= FROM_KERNEL
         seen = {samples.threads[index].process_id for index in distinct(samples.thread[kernel]).tolist()}
         is_seen = np.array([thread.process_id in seen for thread in samples.threads], np.bool_)[samples.thread]
-        notes = self._notes
+        notes = self.notes
         if (count := int(np.count_nonzero(is_seen & ~kernel))) > 0:
-            notes = (
-                *notes,
-                f"{count:,} samples of the runtime are left out: their processes have samples of the kernel",
-            )
+            notes = (*notes, left_out(count))
         info = self._columns.context.meaning.info
         if count:
             kept = kernel | ~is_seen
@@ -238,10 +240,9 @@ class CpuFold:
         if not self._counted:  # the last sample of the runtime's counts nothing
             kept = kernel | ~last
             samples, kernel, room = samples.take(kept), kernel[kept], room[kept]
-        samples = replace(samples, state=samples.state & ~np.uint8(_FROM_KERNEL))
+        samples = replace(samples, state=samples.state & ~np.uint8(FROM_KERNEL))
         blocked = samples.state == State.BLOCKED
-        own = samples.values * np.where(blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
-        own = np.where(kernel, own, room)
+        own = np.where(kernel, self.kernel_lengths(samples.state, samples.values), room)
         values = np.where(kernel & ~blocked, samples.values, 1.0)
         return self._profile(
             samples,
@@ -250,6 +251,13 @@ class CpuFold:
             np.where(kernel, 1.0, samples.values),
             notes,
         )
+
+    def kernel_lengths(self, state: Array, values: Array) -> Array:
+        """How long samples of the kernel say that they lasted (ns)."""
+        info = self._columns.context.meaning.info
+        is_blocked = state & (FROM_KERNEL - 1) == State.BLOCKED
+        made: Array = values * np.where(is_blocked, 1e9 / info.frequency, float(info.sampling_ns or _DEFAULT_PERIOD_NS))
+        return made
 
     def _profile(
         self, samples: SampleRows, length_ns: Array, weight: Array, event: Array, notes: tuple[str, ...]
@@ -270,5 +278,6 @@ class CpuFold:
         return filters.with_leaves(made, list(self._event_names), event.astype(np.int64) - 2)
 
     @property
-    def _notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of what was counted."""
         return (MARKED,) if self._has_sources else ()

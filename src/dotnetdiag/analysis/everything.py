@@ -8,7 +8,6 @@ from typing import Any
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.advice import Answers, advice_of
 from dotnetdiag.analysis.allocations import AllocationsFold
-from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import ExceptionsFold
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, fold, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold
@@ -17,6 +16,7 @@ from dotnetdiag.analysis.loader import LoaderFold
 from dotnetdiag.analysis.logs import LogsFold
 from dotnetdiag.analysis.native import facts_of, native_of
 from dotnetdiag.analysis.requests import RequestsFold
+from dotnetdiag.analysis.sample_sums import SampledFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.startup import StartupFold
 from dotnetdiag.analysis.tasks import TasksFold
@@ -51,7 +51,7 @@ def everything(trace: Trace) -> Everything:
         "threads": ThreadsFold(runtime=facts_of(trace)),
         "logs": LogsFold(),
         "startup": StartupFold(seconds=seconds, runtime=facts_of(trace)),
-        "topN": CpuFold(),
+        "topN": SampledFold(),
     }
     made = dict(zip(folds, fold(trace, *folds.values(), rows=FOLDED_ROWS // 2), strict=True))
     asked = ("gc", "allocations", "exceptions", "contention", "waits", "threadpool", "requests", "jit", "logs")
@@ -62,4 +62,5 @@ def everything(trace: Trace) -> Everything:
         recorded=seconds(),
         runtime=facts_of(trace)(),
     )
-    return Everything(reports={"advice": advice_of(answers), **made}, cpu=made["topN"])
+    cpu = made["topN"].profile
+    return Everything(reports={"advice": advice_of(answers), **made, "topN": cpu}, cpu=cpu)

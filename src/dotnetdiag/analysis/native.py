@@ -40,9 +40,11 @@ def is_of_native(trace: Trace) -> bool:
     return bool(found) and all(one.os and one.runtime is None and one.processors is None for one in found)
 
 
-def are_states_told(states: Array, runtime: RuntimeFacts) -> bool:
-    """Whether samples say which threads ran: of what the sampler of .NET 9 tells hardly any did, of a kernel's samples some did there too."""
-    return runtime.tells_states or int((states == _RAN).sum()) >= FEW_RAN * max(len(states), 1)
+def are_states_told(states: Array, count: Array, runtime: RuntimeFacts) -> bool:
+    """Whether samples, so many in each of these states, say which threads ran: of what the sampler of .NET 9 tells hardly any did, of a kernel's
+    samples some did there too.
+    """
+    return runtime.tells_states or float(count[states == _RAN].sum()) >= FEW_RAN * max(float(count.sum()), 1)
 
 
 def native_of(trace: Trace) -> Callable[[], bool]:

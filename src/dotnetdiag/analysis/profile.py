@@ -201,6 +201,8 @@ class Profile:
     notes: tuple[str, ...] = ()
     is_ticked: bool = False
     """Whether all samples are of a sampler that takes the threads tick by tick, and last until the next of their thread."""
+    samples: int | None = None
+    """How many there were, where a row stands for several; None: a row is one."""
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -209,8 +211,13 @@ class Profile:
     def __repr__(self) -> str:
         if not len(self):
             return f"<{type(self).__name__} {self.name}: {self._nothing}>"
-        facts = f"{len(self):,} samples of {len(self.threads)} threads, {self.total:,.1f} {self.unit}"
+        facts = f"{self.sampled:,} samples of {len(self.threads)} threads, {self.total:,.1f} {self.unit}"
         return f"<{type(self).__name__} {self.name}: {facts}>"
+
+    @property
+    def sampled(self) -> int:
+        """How many samples there were."""
+        return len(self) if self.samples is None else self.samples
 
     @property
     def _nothing(self) -> str:
@@ -348,6 +355,7 @@ class Profile:
         """
         columns = {name: getattr(self, name)[rows] for name in COLUMNS}
         columns.update((name, changes.pop(name)) for name in COLUMNS if name in changes)
+        changes.setdefault("samples", None)
         if said and len(self) and not len(columns["node"]):
             changes["notes"] = (*self.notes, f"none of {len(self):,} samples {said}")
         return _with_rows(self, columns, changes)

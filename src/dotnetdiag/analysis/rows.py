@@ -113,6 +113,20 @@ class SampleColumns:
         self._parts.append((headers.time, self.stacks.of(headers.stack), states, thread))
         self._values.append(value)
 
+    def __len__(self) -> int:
+        """How many samples wait."""
+        return sum(len(time) for time, *_ in self._parts)
+
+    @property
+    def numbers(self) -> Array:
+        """Of the threads of what was taken last, the values of the ``thread`` column."""
+        return self._numbers
+
+    def hold(self, samples: SampleRows, numbers: Array) -> None:
+        """Samples that were taken, with the numbers that their threads had then, are to be taken once more."""
+        self._parts.append((samples.time, samples.stack, samples.state, numbers[samples.thread]))
+        self._values.append(samples.value)
+
     def clear(self) -> None:
         """Forget the samples."""
         self._parts, self._values = [], []

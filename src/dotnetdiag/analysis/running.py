@@ -18,12 +18,17 @@ from dotnetdiag.trace.distinct import ranked
 Array: TypeAlias = "np.ndarray[Any, Any]"
 P = TypeVar("P", bound=Profile)
 
+NO_LIMIT = np.iinfo(np.int64).max
+"""Of a sample after which nobody was sampled twice."""
+
 
 def without_idle(profile: P) -> P:
     """The same, where samples of what ran last so long as it may have; as it is where not all samples are of the runtime's sampler."""
     if not profile.is_ticked or not (profile.state == State.CPU).any():
         return profile
-    length = np.where(profile.state == State.CPU, np.minimum(profile.length_ns, _limits(profile)), profile.length_ns)
+    process = np.array([one.key[0] for one in profile.threads], np.int64)[profile.thread]
+    limit = limits(process, profile.start_ns, profile.thread)
+    length = np.where(profile.state == State.CPU, np.minimum(profile.length_ns, limit), profile.length_ns)
     if (length == profile.length_ns).all():
         return profile
     share = length / np.maximum(profile.length_ns, 1)
@@ -32,16 +37,16 @@ def without_idle(profile: P) -> P:
     )
 
 
-def _limits(profile: Profile) -> Array:
-    """How long each sample lasts at most (ns): until a thread of its process has been sampled twice since."""
-    count = len(profile)
-    process = ranked(np.array([one.key[0] for one in profile.threads], np.int64)[profile.thread])[1]
-    order = np.lexsort((profile.start_ns, process))
+def limits(process: Array, start_ns: Array, thread: Array) -> Array:
+    """How long each sample lasts at most (ns): until a thread of its process has been sampled twice since. They come by thread and then by time."""
+    count = len(start_ns)
+    process = ranked(process)[1]
+    order = np.lexsort((start_ns, process))
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
-    start, process = profile.start_ns[order], process[order]
+    start, process = start_ns[order], process[order]
     again = np.full(count + 1, count)  # of each sample in that order, the place of the next of its thread
-    same = np.flatnonzero(profile.thread[1:] == profile.thread[:-1])
+    same = np.flatnonzero(thread[1:] == thread[:-1])
     again[place[same]] = place[same + 1]
     earliest = np.minimum.accumulate(again[::-1])[::-1]
     # those of one time are of one tick: what comes since is behind them; and what is behind a process is of another
@@ -49,5 +54,5 @@ def _limits(profile: Profile) -> Array:
     since = np.minimum.accumulate(np.where(is_end, np.arange(1, count + 1), count)[::-1])[::-1]
     found = earliest[since]
     is_own = np.append(process, -1)[found] == process
-    lasts = np.where(is_own, np.append(start, 0)[found] - start, np.iinfo(np.int64).max)
+    lasts = np.where(is_own, np.append(start, 0)[found] - start, NO_LIMIT)
     return lasts[place]

@@ -19,7 +19,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.exceptions import THROWN, ExceptionsFold
-from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, recorded_in, seconds_of
+from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.gc_events import START
 from dotnetdiag.analysis.jit import JitFold
@@ -102,7 +102,9 @@ class StartupReport(Report):
 
 def startup(trace: Trace, first_s: float | None = None) -> StartupReport:
     """What the first seconds of a recording went into (None: :data:`FIRST_S`). Raises UsageError for a time that is none."""
-    (made,) = fold(trace, StartupFold(first_s=first_s, seconds=seconds_of(trace), runtime=facts_of(trace)))
+    (made,) = fold(
+        trace, StartupFold(first_s=first_s, seconds=seconds_of(trace), runtime=facts_of(trace)), rows=FOLDED_ROWS // 2
+    )
     return made
 
 
@@ -205,7 +207,7 @@ class StartupFold:
             "collection": (collections, "reason", "pause_ms"),
         }
         runtime = self._runtime()
-        has_states = are_states_told(cpu.state, runtime)
+        has_states = are_states_told(cpu.state, np.ones(len(cpu)), runtime)
         running = cpu.in_states(State.CPU) if len(cpu) and cpu.unit == "ms" and has_states else None
         profile = cpu if running is None else running
         profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile

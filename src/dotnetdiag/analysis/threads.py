@@ -13,24 +13,23 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
+from dotnetdiag.analysis.allocations import AllocationsFold
 from dotnetdiag.analysis.answers import answer_table, number, whole
-from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
-from dotnetdiag.analysis.fold import LossesToTell, fold
+from dotnetdiag.analysis.exceptions import ExceptionsFold
+from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, are_states_told, facts_of
-from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
-from dotnetdiag.analysis.running import without_idle
 from dotnetdiag.analysis.running_groups import KeyedGroups
+from dotnetdiag.analysis.sample_sums import SampleSums
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.thread_lives import ThreadLives
-from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
+from dotnetdiag.analysis.waits import ContentionFold, WaitsFold
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.spilled import SLICE_ROWS
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -80,7 +79,7 @@ class ThreadReport(Report):
 
 def threads(trace: Trace) -> ThreadReport:
     """The threads of a recording."""
-    (made,) = fold(trace, ThreadsFold(runtime=facts_of(trace)))
+    (made,) = fold(trace, ThreadsFold(runtime=facts_of(trace)), rows=FOLDED_ROWS // 2)
     return made
 
 
@@ -93,14 +92,14 @@ class ThreadsFold:
         self._runtime = runtime
         self._lives = ThreadLives()
         self._ended = KeptEvents(having(TERMINATED), ("ManagedThreadID",))
-        self._cpu, self._contention, self._waits = CpuFold(), ContentionFold(), WaitsFold()
+        self._samples, self._contention, self._waits = SampleSums(lives=self._lives), ContentionFold(), WaitsFold()
         self._allocations, self._exceptions = AllocationsFold(apart=self._lives.number), ExceptionsFold(messages=False)
         self._losses = LossesToTell()
 
     @property
     def _parts(self) -> tuple[Any, ...]:
         return (
-            self._lives, self._ended, self._cpu, self._contention, self._waits, self._allocations, self._exceptions
+            self._lives, self._ended, self._samples, self._contention, self._waits, self._allocations, self._exceptions
         )  # fmt: skip
 
     def wants(self, schema: EventSchema) -> bool:
@@ -115,25 +114,26 @@ class ThreadsFold:
 
     def result(self) -> ThreadReport:
         """The answer."""
-        cpu, contention, waits = self._cpu.result(), self._contention.result(), self._waits.result()
+        samples, contention, waits = self._samples.rows(), self._contention.result(), self._waits.result()
         allocations, exceptions = self._allocations.result(), self._exceptions.result()
         told, lives = self._told(), self._lives
         figures = {
-            **_sampled(cpu, lives),
+            **self._sampled(samples),
             "lock_ms": _summed(contention.waits, "duration_ms", lives),
             "wait_ms": _summed(waits.waits, "duration_ms", lives),
-            "allocated_bytes": _Samples(allocations.profile, lives).sums(allocations.profile.weight),
+            "allocated_bytes": _allocated(allocations.profile, lives),
             "exceptions": _summed(exceptions.thrown, None, lives),
         }
-        names = _names(cpu, contention, waits, allocations, exceptions)
+        names = {key: name for key, name in self._threads(samples).values() if name}
+        for one in (contention.thread_names, waits.thread_names, _named(allocations.profile), exceptions.thread_names):
+            names |= one
         keyed = {*told, *(key for one in figures.values() for key in one)}
-        sampled = (one.key for one in cpu.threads)  # some once: a sample without a length
-        keyed |= {(*one, 0) for one in {*names, *sampled} - {key[:2] for key in keyed}}
+        keyed |= {(*one, 0) for one in names.keys() - {key[:2] for key in keyed}}
         keys = sorted(keyed)
         of_id = Counter(key[:2] for key in keys)
         ran = figures["cpu_ms"]
-        has_samples = len(cpu) > 0
-        has_states = has_samples and are_states_told(cpu.state, self._runtime())
+        has_samples = len(samples) > 0
+        has_states = has_samples and are_states_told(samples["state"], samples["count"], self._runtime())
         first = ran if has_states else figures["samples"]
         keys.sort(key=lambda key: -first.get(key, 0.0))
         notes = (NO_EVENTS,) if not keys else (NO_SAMPLES,) if not has_samples else () if has_states else (NO_STATES,)
@@ -162,6 +162,25 @@ class ThreadsFold:
             notes=notes,
         )
 
+    def _threads(self, samples: Array) -> dict[int, tuple[tuple[int, int], str]]:
+        """The ids and the name of each number of a thread in sums of samples."""
+        found = {number: self._samples.thread(number) for number in distinct(samples["thread"]).tolist()}
+        return {number: (one.key, one.name) for number, one in found.items()}
+
+    def _sampled(self, samples: Array) -> dict[str, dict[Key, float]]:
+        """Time in managed code and outside of it, and samples, by thread."""
+        threads = self._threads(samples)
+        first, which = combined([samples["thread"], samples["life"]], len(samples))
+        rows = zip(samples["thread"][first].tolist(), samples["life"][first].tolist(), strict=True)
+        keys = [(*threads[number][0], life) for number, life in rows]
+        columns = {"cpu_ms": "ran", "waiting_ms": "waited", "samples": "count"}
+        sums = {name: np.bincount(which, samples[column], len(keys)).tolist() for name, column in columns.items()}
+        made: dict[str, dict[Key, float]] = {name: dict.fromkeys(keys, 0.0) for name in sums}
+        for name, values in sums.items():
+            for key, value in zip(keys, values, strict=True):
+                made[name][key] += value
+        return made
+
     def _told(self) -> dict[Key, _Life]:
         created, ended = self._lives.created(), self._ended.all()
         ends: dict[tuple[int, int], list[float]] = {}
@@ -188,36 +207,14 @@ class _Life:
     ended_ms: float
 
 
-def _sampled(cpu: StackProfile, lives: ThreadLives) -> dict[str, dict[Key, float]]:
-    """Time in managed code and outside of it, and samples, by thread."""
-    of = _Samples(cpu, lives)
-    if cpu.unit != "ms":
-        nothing = np.zeros(len(cpu))
-        return {"cpu_ms": of.sums(nothing), "waiting_ms": of.sums(nothing), "samples": of.sums(np.ones(len(cpu)))}
-    ran = np.where(cpu.state == State.CPU, without_idle(cpu).weight, 0.0)
-    # the last sample of a thread lasts until the first of the next with its id: it was over before that was created
-    rest = np.maximum(lives.next_ms(of.pid, of.tid, of.number) - cpu.start_ns / 1e6, 0.0)
-    return {
-        "cpu_ms": of.sums(np.minimum(ran, rest)),
-        "waiting_ms": of.sums(np.minimum(cpu.weight - ran, rest)),
-        "samples": of.sums(np.ones(len(cpu))),
-    }
-
-
-class _Samples:
-    """Which threads the samples of a profile are of."""
-
-    def __init__(self, profile: StackProfile, lives: ThreadLives) -> None:
-        keys = np.array([one.key for one in profile.threads], np.int64).reshape(-1, 2)
-        self.pid, self.tid = keys[profile.thread].T
-        self.number = lives.number(self.pid, self.tid, profile.start_ns / 1e6)
-        columns = [self.pid, self.tid, self.number]
-        first, self._which = combined(columns, len(profile))
-        self._keys = list(zip(*(one[first].tolist() for one in columns), strict=True))
-
-    def sums(self, values: Array) -> dict[Key, float]:
-        """The sum of what they have, by thread."""
-        return dict(zip(self._keys, np.bincount(self._which, values, minlength=len(self._keys)).tolist(), strict=True))
+def _allocated(profile: StackProfile, lives: ThreadLives) -> dict[Key, float]:
+    """Bytes by thread."""
+    keys = np.array([one.key for one in profile.threads], np.int64).reshape(-1, 2)
+    pid, tid = keys[profile.thread].T
+    columns = [pid, tid, lives.number(pid, tid, profile.start_ns / 1e6)]
+    first, which = combined(columns, len(profile))
+    sums = np.bincount(which, profile.weight, minlength=len(first)).tolist()
+    return dict(zip(zip(*(one[first].tolist() for one in columns), strict=True), sums, strict=True))
 
 
 def _summed(rows: Table, name: str | None, lives: ThreadLives) -> dict[Key, float]:
@@ -240,15 +237,6 @@ def _values(rows: Table, name: str) -> Array:
     column = rows[name]
     assert isinstance(column, Scalar)
     return column.values if column.valid is None else np.where(column.valid, column.values, 0)
-
-
-def _names(
-    cpu: StackProfile, contention: WaitReport, waits: WaitReport, allocations: AllocationReport, thrown: ExceptionReport
-) -> dict[tuple[int, int], str]:
-    found = _named(cpu)
-    for told in (contention.thread_names, waits.thread_names, _named(allocations.profile), thrown.thread_names):
-        found |= told
-    return found
 
 
 def _named(profile: StackProfile) -> dict[tuple[int, int], str]:

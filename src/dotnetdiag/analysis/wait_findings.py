@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.filters import focus
 from dotnetdiag.analysis.finding import WAITED_MS, Finding, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
-from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.sample_sums import Sampled
 from dotnetdiag.analysis.stacked import most_of, own_frames
 from dotnetdiag.analysis.waits import WaitReport
 
@@ -49,20 +50,24 @@ def of_waits(made: WaitReport, seconds: float) -> Iterator[Finding]:
             )
 
 
-def of_deadlock(samples: StackProfile, contention: WaitReport) -> Iterator[Finding]:
+def of_deadlock(sampled: Sampled, contention: WaitReport) -> Iterator[Finding]:
     """That threads stand before a lock in every sample: their waits began before the recording, which has no events of them then."""
+    samples = sampled.profile
     if contention.totals.unfinished or not len(samples) or samples.unit != "ms":
         return
-    entering = focus(samples, _ENTERS)
+    entering = focus(replace(samples, weight=sampled.count.astype(np.float64)), _ENTERS)
     if not len(entering):
         return
     key = {(thread.process_id, thread.thread_id): number for number, thread in enumerate(samples.threads)}
-    own = np.zeros(len(samples.threads), np.int64)
-    for thread in entering.threads:
-        own[key[thread.process_id, thread.thread_id]] = len(thread.rows)
-    stands = (own == np.bincount(samples.thread, minlength=len(own))) & (own >= LEAST_SEEN)
-    profile = samples.take(stands[samples.thread])
-    stood_ms = float(np.ptp(profile.start_ns)) / 1e6 if len(profile) else 0.0
+    own = np.zeros(len(samples.threads))
+    for thread, count in zip(entering.threads, entering.thread_weights().tolist(), strict=True):
+        own[key[thread.process_id, thread.thread_id]] = count
+    stands = (own == np.bincount(samples.thread, sampled.count, minlength=len(own))) & (own >= LEAST_SEEN)
+    rows = stands[samples.thread]
+    if not rows.any():
+        return
+    profile = samples.take(rows)
+    stood_ms = float(sampled.last_ns[rows].max() - profile.start_ns.min()) / 1e6
     if stood_ms < STANDS_MS:
         return
     names = [profile.frames.name(one) for one in np.unique(own_frames(profile)).tolist() if one >= 0]

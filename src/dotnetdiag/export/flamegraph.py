@@ -115,7 +115,7 @@ def _of_profile(profile: StackProfile, style: Style | None) -> dict[str, Any]:
     number = np.array([names.index(name) if name in names else 0 for name, _ in STATES.values()])
     key = sums.thread * max(len(names), 1) + number[sums.state]
     origin = profile.origin
-    facts = [origin.command_line, f"{profile.name}, {len(profile):,} samples of {len(profile.threads):,} threads"]
+    facts = [origin.command_line, f"{profile.name}, {profile.sampled:,} samples of {len(profile.threads):,} threads"]
     facts += _shortcomings(origin, profile.unresolved, len(profile.used_frames()))
     facts += profile.notes
     times = _times(profile, place, number)

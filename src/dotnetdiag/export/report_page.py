@@ -116,7 +116,7 @@ def totals_of(made: Any) -> list[tuple[str, str]]:
     if not any(map(len, tables_in(made).values())):
         return []
     if isinstance(made, StackProfile):
-        return [("in all", _told("", made.total, made.unit)), ("samples", f"{len(made):,}")]
+        return [("in all", _told("", made.total, made.unit)), ("samples", f"{made.sampled:,}")]
     if not hasattr(made, "totals"):
         return []
     return [_total(name, value) for name, value in as_dict(made.totals).items() if value not in (None, "", {})]
