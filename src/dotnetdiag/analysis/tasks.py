@@ -11,7 +11,7 @@ with keyword 0x8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -21,7 +21,6 @@ from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo
-from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, narrow, of_source
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
@@ -29,6 +28,7 @@ from dotnetdiag.analysis.nameless import are_nameless
 from dotnetdiag.analysis.pairs import first_rows, latest_rows
 from dotnetdiag.analysis.profile import MILLISECONDS, State
 from dotnetdiag.analysis.report import Report
+from dotnetdiag.analysis.running_groups import RunningGroups
 from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.thread_pool import TPL
@@ -37,7 +37,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import is_among, ranked
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree
 from dotnetdiag.trace.table import EventTable
@@ -53,6 +53,8 @@ DEEPEST = 1000
 """Awaits in each other; those below are chains of their own."""
 CHAINS = 1000
 """The longest, of which it is told who awaited what."""
+_SLICE = 1 << 16
+"""Rows that are looked at at once."""
 SEPARATOR = " > "
 UNKNOWN = "?"
 OF_OTHERS = ("Task.WhenAll", "Task.WhenAny", "Task.Unwrap")
@@ -144,10 +146,11 @@ class _Answer:
 
     def __init__(self, made: Lasting, operation: Kept, names: Sequence[str]) -> None:
         self._made, self._texts = made, names
-        self._pid, self._duration = narrow(made.column("pid")), made.column("duration_ms")
-        task, by = made.column("TaskID"), made.column("ContinueWithTaskID")
+        self._pid, self._duration = _small(made.column("pid")), made.column("duration_ms")
+        task, by = narrow(made.column("TaskID")), made.column("ContinueWithTaskID")
         is_blocking = made.column("Behavior") == BLOCKING
         by[is_blocking] = made.column("OriginatingTaskID")[is_blocking]
+        by = narrow(by)
         self._blocking = int(is_blocking.sum())
         del is_blocking
         self._first = first_rows(self._pid, task, self._pid, task)
@@ -156,28 +159,30 @@ class _Answer:
         caller = first_rows(self._pid, task, self._pid, by)
         caller[caller == np.arange(len(caller), dtype=caller.dtype)] = -1
         caller, depth = levels(caller, DEEPEST)
-        self._caller, self._depth = narrow(caller), narrow(depth)
+        self._caller, self._depth = narrow(caller), depth
         del caller, depth
         of = _names_of(operation)
-        self._name = narrow(of[first_rows(operation.pid, operation["TaskID"], self._pid, task)])
+        self._name = _small(of[first_rows(operation.pid, operation["TaskID"], self._pid, task)])
         del task
         # rows whose awaits have no stack, or no name in it, get the name of the task that awaits
         frames = made.stacks
-        self._stack = narrow(made.which_stack())
-        frame = frames.frame[self._stack]
+        stack = narrow(made.which_stack())
+        frame = narrow(frames.frame)[stack]
         awaiting = of[first_rows(operation.pid, operation["TaskID"], self._pid, by)]
         del by
-        is_nameless = are_nameless(frames.frame, frames.frames)[self._stack]
+        is_nameless = are_nameless(frames.frame, frames.frames)[stack]
+        del stack
         rows = np.flatnonzero(((frame < 0) | is_nameless) & (awaiting >= 0))
         frame[rows] = len(frames.frames) + awaiting[rows]
-        self._frame = narrow(frame)
         self._frames = frames.frames.extended([pseudo(one) for one in names]) if len(rows) else frames.frames
-        self._method_ids, method = ranked(self._frame)
-        self._method = narrow(method)
-        del method
+        self._method_ids = distinct(frame)
+        for some in _slices(len(frame)):
+            frame[some] = np.searchsorted(self._method_ids, frame[some])
+        self._method = _small(frame)
+        del frame
         shown = ["" if one < 0 else self._frames.name(one) for one in self._method_ids.tolist()]
         self._methods = Text.from_pylist(shown)
-        del frame, awaiting, is_nameless, rows
+        del awaiting, is_nameless, rows
         self._own_ms = _own_ms(lambda: made.column("ms"), self._duration, self._caller, self._first)
 
     def report(self) -> TaskReport:
@@ -245,18 +250,21 @@ class _Answer:
         return Coded(self._methods, which, mask(self._method_ids[which] >= 0))
 
     def _by_method(self) -> dict[str, Column]:
-        # of each process its own methods
-        which = ranked(ranked(self._pid)[1] * max(len(self._method_ids), 1) + self._method)[1]
-        found = groups([which], self._duration)
-        of_own = np.bincount(which, self._own_ms) if len(which) else np.zeros(0)
-        found = found.by(of_own[which[found.first]])
+        found, own_ms = RunningGroups(), np.zeros(0)
+        for some in _slices(len(self._pid)):  # all at once were 25 bytes more for each
+            keys = self._pid[some].astype(np.int64) << 32 | self._method[some]  # of each process its own methods
+            which = found.add(keys, np.arange(some.start, some.stop), self._duration[some])
+            own_ms = np.append(own_ms, np.zeros(len(found) - len(own_ms)))
+            np.add.at(own_ms, which, self._own_ms[some])
+        order = np.lexsort((found.first, -found.count, -found.total, -own_ms))
+        first = found.first[order]
         return {
-            "pid": whole(self._pid[found.first]),
-            "method": self._named(self._method[found.first]),
-            "count": whole(found.count),
-            "total_ms": Scalar(found.total, None, Kind.F8),
-            "own_ms": Scalar(of_own[which[found.first]], None, Kind.F8),
-            "max_ms": number(found.most),
+            "pid": whole(self._pid[first]),
+            "method": self._named(self._method[first]),
+            "count": whole(found.count[order]),
+            "total_ms": Scalar(found.total[order], None, Kind.F8),
+            "own_ms": Scalar(own_ms[order], None, Kind.F8),
+            "max_ms": number(found.most[order]),
         }
 
     def _chains(self, known: Array, begins: Array) -> dict[str, Column]:
@@ -264,9 +272,12 @@ class _Answer:
         caller, plain = self._caller, np.nan_to_num(self._duration)
         roots = begins[np.lexsort((begins, -plain[begins], ~known[begins]))][:CHAINS]
         longest = np.full(len(caller), -1, np.int32)
-        has = np.flatnonzero(caller >= 0)
-        has = has[np.argsort(plain[has], kind="stable")]
-        longest[caller[has]] = has  # the last one stands: the one that took longest
+        for some in _slices(len(caller)):
+            has = some.start + np.flatnonzero(caller[some] >= 0)
+            has = has[np.argsort(plain[has], kind="stable")]
+            before = longest[caller[has]]
+            has = has[(before < 0) | (plain[before] <= plain[has])]
+            longest[caller[has]] = has  # the last one stands: the one that took longest
         chains: list[str | None] = []
         depths = []
         for row in roots.tolist():
@@ -277,7 +288,7 @@ class _Answer:
             while (way := int(self._first[chain[-1]])) not in ways and longest[way] >= 0:
                 ways.add(way)
                 chain.append(int(longest[way]))
-            ids = self._frame[chain].tolist()
+            ids = self._method_ids[self._method[chain]].tolist()
             chains.append(SEPARATOR.join(self._frames.name(one, Style.SOURCE) if one >= 0 else UNKNOWN for one in ids))
             depths.append(len(chain))
         return {
@@ -291,7 +302,7 @@ class _Answer:
 
     def _logical(self) -> StackProfile:
         """The stacks of callers in the place of those of threads: a node for each way of methods, level by level."""
-        caller, depth, frame = self._caller, self._depth, self._frame
+        caller, depth, frame = self._caller, self._depth, self._method_ids[self._method]
         node = np.zeros(len(caller), np.int64)
         parents, frames = [np.full(1, -1, np.int64)], [np.full(1, NO_FRAME, np.int64)]
         count = 1
@@ -322,6 +333,20 @@ class _Answer:
 _COLUMNS = ("start_ms", "duration_ms", "pid", "tid", "task", "name", "awaited_by", "kind", "method", "depth")
 
 
+def _slices(rows: int) -> Iterator[slice[int, int, None]]:
+    """So many rows, some of them at a time."""
+    return (slice(first, min(first + _SLICE, rows)) for first in range(0, rows, _SLICE))
+
+
+def _small(numbers: Array) -> Array:
+    """The same in as few bytes as hold them."""
+    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    for kind in (np.int8, np.int16, np.int32):
+        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+            return numbers.astype(kind, copy=False)
+    return numbers
+
+
 def _names_of(operation: Kept) -> Array:
     """The name of each row; -1 behind them, for no row."""
     return np.append(operation["OperationName"], -1)
@@ -342,7 +367,10 @@ def _own_ms(begun: Callable[[], Array], duration_ms: Array, caller: Array, first
             for lasted in (0.0, plain[rows])
         )
         below[rows] = end - begin
-    return np.where(np.isnan(duration_ms), 0.0, np.maximum(plain - below, 0.0))
+    np.subtract(plain, below, out=below)
+    np.maximum(below, 0.0, out=below)
+    below[np.isnan(duration_ms)] = 0.0
+    return below
 
 
 def _taken_until(until_ms: Array, of: Array, caller: Array, start_ms: Array, plain: Array) -> Array:
@@ -359,5 +387,6 @@ def _begins(known: Array, caller: Array) -> Array:
     """
     above = caller >= 0
     is_below_end = above & np.append(known, False)[caller]
-    awaits = np.bincount(caller[above], minlength=len(caller)) > 0
+    awaits = np.zeros(len(caller), np.bool_)
+    awaits[caller[above]] = True
     return np.flatnonzero(np.where(known, ~is_below_end, ~awaits))

@@ -17,11 +17,12 @@ _SLICE = 1 << 16
 def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
     """Parents, and how deep each row is: 1 for one without. What is deeper than ``deepest``, or in the end below itself, is cut off there."""
     order = np.flatnonzero(parent >= 0).astype(np.int32 if len(parent) <= _MOST else np.int64)
-    counts = np.bincount(parent[order], minlength=len(parent))
     order = order[np.argsort(parent[order], kind="stable")]
-    begins = np.zeros(len(parent) + 1, order.dtype)
-    np.cumsum(counts, out=begins[1:])
-    del counts
+    above, begins = parent[order], np.empty(len(parent) + 1, order.dtype)
+    for first in range(0, len(begins), _SLICE):
+        some = begins[first : first + _SLICE]
+        some[:] = np.searchsorted(above, np.arange(first, first + len(some)))
+    del above
     depth = np.zeros(len(parent), np.int16)
     rows = np.flatnonzero(parent < 0)
     for level in range(1, deepest + 1):
