@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.analysis.test_gc import event
-from tests.analysis.test_thread_pool import adjusted
+from tests.analysis.test_thread_pool import adjusted, queued
 from tests.analysis.test_waits import begins, ends
 from tests.analysis.traces import Seen, external, managed, traced, worker_start
 from tests.nettrace.recordings import data_of, recordings
@@ -437,3 +438,11 @@ def test_a_short_wait_is_not_where_the_threads_of_a_pool_are(ms: float, said: bo
     (found,) = of_pool(made, 1.0, lambda: cpu(trace), lambda: waits(trace).profile)
     assert found.text.endswith("its threads waited for 400 ms together in App.Handle") == said
     assert said or "App.Handle" not in found.text
+
+
+def test_a_pool_that_begins_nothing_is_told_of() -> None:
+    """As of a program that hangs: there is no work of which is known how long it waited."""
+    work = [queued(10 + number, 1, number + 1, "App.Ask") for number in range(20)]
+    trace = traced(worker_start(0, 1), *work, thrown(3000, "App.E", "late"))
+    (text,) = [row["text"] for row in advice(trace).findings if row["question"] == "threadpool"]
+    assert re.search(r"some work had waited for more than 100 ms, [\d,]+ ms at most; none of it was begun", text)

@@ -447,3 +447,13 @@ def test_a_time_that_is_open_ends_with_the_samples() -> None:
 def test_a_state_that_samples_do_not_say_is_no_leaf() -> None:
     profile = stacks(traced(allocation(1, 1, "P.New"), allocation(7, 1, "P.Last")), "GC/AllocationTick")
     assert weights(filters.with_states(profile).top()) == weights(profile.top())
+
+
+def test_of_no_samples_any_time_has_none() -> None:
+    nothing = cpu(traced(allocation(1, 1, "P.A")))
+    assert not len(nothing)
+    for times in ((0.5, None), (0.5, 0.7), (None, 0.2)):
+        made = filters.between(nothing, *times)
+        assert (len(made), made.notes) == (0, nothing.notes)
+    with pytest.raises(UsageError, match=r"a time from 2 s to 1 s"):
+        filters.between(nothing, 2, 1)

@@ -191,3 +191,10 @@ def test_the_share_of_several_processes_is_their_mean() -> None:
     assert made.pause_percent == pytest.approx(first.pause_percent)
     assert first.pause_percent == pytest.approx(first.pause_ms / 10)
     assert first.pause_ms > 0
+
+
+def test_what_events_of_the_first_version_do_not_tell_is_none() -> None:
+    first = [event(1, 1, 0, struct.pack("<II", 1, 0)), event(2, 2, 0, struct.pack("<IH", 1, 0))]
+    made = gc(traced(*first, *collection(10, 2, ())))
+    rows = [(row["number"], row["generation"], row["type"]) for row in made.collections]
+    assert rows == [(1, None, None), (2, 1, "NonConcurrentGC")]

@@ -76,3 +76,22 @@ def test_what_comes_long_behind_the_start_is_not_kept(monkeypatch: pytest.Monkey
 def test_keywords_that_would_tell_are_named(has: tuple[str, ...], note: str | None) -> None:
     lacking = [name for name, (_, keyword) in room.KINDS.items() if keyword not in has]
     assert (room.no_events(lacking) if lacking else None) == note
+
+
+def test_where_nothing_came_in_time_there_is_an_answer() -> None:
+    trace = dd.open(recording("gc-10.nettrace"))
+    fold = room.StartupFold(first_s=1e-6)
+    late = list(trace.windows(fold.wants, size=64))[-1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(room, "WAITED_S", 0.0)
+        fold.feed(late)
+        fold.feed(late)
+        made = fold.result()
+    assert (len(made.phases), made.notes) == (0, (room.NO_START,))
+
+
+def test_a_session_that_lasted_no_time_has_spent_none() -> None:
+    fold = room.StartupFold(seconds=lambda: 0.0)
+    for window in dd.open(recording("startup-10.nettrace")).windows(fold.wants):
+        fold.feed(window)
+    assert fold.result().totals.end_ms == 0.0

@@ -169,7 +169,7 @@ def test_any_callers_make_trees(callers: list[int], deepest: int) -> None:
         while 0 < callers[way[-1] - 1] <= len(callers) and callers[way[-1] - 1] not in way:
             way.append(callers[way[-1] - 1])
         is_cyclic = 0 < callers[way[-1] - 1] <= len(callers) and callers[way[-1] - 1] != way[-1]
-        expected = len(way) if not is_cyclic and len(way) <= deepest else 1
+        expected = 1 if is_cyclic else (len(way) - 1) % deepest + 1
         assert depth == expected, (number, callers)
 
 
@@ -213,3 +213,15 @@ def test_work_is_queued_by_who_called_the_queue() -> None:
     stack = ("System.Threading.ThreadPoolWorkQueue.Enqueue", "System.Threading.TimerQueue.FireNextTimers")
     made = threadpool(traced(queued(1, 1, 7, *stack), queued(2, 1, 8, *stack, "App.Main"), modules=CORE))
     assert made.work.values("method") == [f"System.Private.CoreLib!{stack[1]}()", "app!App.Main()"]
+
+
+def test_awaits_that_are_too_deep_in_each_other_are_told_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = [*(awaits(number, number, number - 1, "A.M") for number in range(1, 10))]
+    ended = [done(20 + number, 10 - number) for number in range(1, 10)]
+    for most, chains, notes in ((4, 3, (room.TOO_DEEP,)), (9, 1, ()), (1000, 1, ())):
+        monkeypatch.setattr(room, "DEEPEST", most)
+        made = tasks(traced(*deep, *ended))
+        assert (made.totals.chains, made.totals.deepest, made.notes) == (chains, min(most, 9), notes)
+        assert sum(made.by_method.values("own_ms")) == pytest.approx(
+            sum(row["duration_ms"] for row in made.awaits if row["depth"] == 1)
+        )

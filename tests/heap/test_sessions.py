@@ -379,6 +379,19 @@ def test_without_events_of_roots_nothing_is_known_of_what_holds_the_objects() ->
     )
 
 
+def test_statics_alone_do_not_hold_a_heap() -> None:
+    """Each process has handles; no gap tells of events that all are of a type which the file calls otherwise."""
+    session = Session()
+    session.start()
+    session.types([(1, "App.A")])
+    session.nodes([(A, 24, 1, 0)])
+    session.edges([])
+    session.statics([(A, 1, 0, "s_a")])
+    session.stop(has_roots=False)
+    (problem,) = heap_of(session.data()).completeness.problems
+    assert problem == "no GC/BulkRootEdge came: which stacks and handles hold objects is not known"
+
+
 def test_lost_events_are_told() -> None:
     session = usual(Session())
     session.lose(3)

@@ -70,6 +70,10 @@ def test_the_timeout_holds_for_every_answer(tmp_path: Path) -> None:
             with pytest.raises(TimedOut):
                 dd.heap(client, timeout=0.5)
             assert client.timeout_s == before
+        once = time.monotonic()
+        with pytest.raises(TimedOut):
+            dd.heap(f"{runtime.address},connect", timeout=2.0)
+        assert time.monotonic() - once < 3.5  # not twice
         assert time.monotonic() - began < SOON_S
 
 

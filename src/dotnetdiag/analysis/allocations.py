@@ -3,12 +3,13 @@
 Two events tell of it, both of some allocations only. A tick (GC/AllocationTick) comes when a thread's kind of heap has had some 100 KB since the last
 one: it stands for the bytes since then, and names the object that it met, so that what is allocated in step with it may be missed. A sample
 (AllocationSampling, .NET 10) comes at a byte that was drawn by chance, one of 102,400: an object of s bytes is met with the probability
-p = 1 - exp(-s / 102400), and stands for 1/p objects and s/p bytes, which is right on average; the sum of s² (1-p)/p² is the variance. Where a
-recording has samples, its ticks do not count.
+p = 1 - exp(-s / 102400), and stands for 1/p objects and s/p bytes, which is right on average; the sum of s² (1-p)/p² is the variance. Of a
+process that has samples the ticks do not count.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -28,6 +29,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -50,13 +52,15 @@ STATED = {
     SAMPLES: "estimated of objects that were drawn by chance, about one for each 100 KB: the error is one standard deviation",
 }
 UNNAMED = "this runtime names no types of allocations: they have the ids that it gives them"
+UNKNOWN = "?"
 _NAMELESS = ("", "NULL")
 """NativeAOT's word for the name of each type."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllocationTotals:
-    """``source``: what was counted, ``samples`` or ``ticks`` (empty: nothing), and ``count`` how many. ``objects``: about so many, None where the
+    """``source``: what was counted, ``samples`` or ``ticks`` (empty: nothing; ``samples and ticks`` where processes differ), and ``count`` how many.
+    ``objects``: about so many, None where the
     events have no sizes (.NET Core 3.1). ``error_bytes``: one standard deviation of ``bytes``, None of ticks, which have no known one.
     """
 
@@ -118,7 +122,8 @@ class AllocationsFold:
         kept = KeptEvents(having(TICK, SAMPLE), numbers, names=("TypeName",))
         self._texts = kept.texts
         self._events = StackedEvents(kept, self._together)
-        self._by_second: dict[bool, dict[int, float]] = {True: {}, False: {}}
+        self._by_second: dict[tuple[int, bool], dict[int, float]] = {}
+        """Bytes by second, of each process and kind of event."""
 
     def wants(self, schema: EventSchema) -> bool:
         """Ticks, samples, and what names the threads of the pool."""
@@ -136,13 +141,12 @@ class AllocationsFold:
         count_of = np.where(is_sample, 1 / met, np.where(size > 0, np.maximum(told / np.maximum(size, 1), 1.0), np.nan))
         total = np.where(is_sample, size / met, np.maximum(told, 0))
         error = np.where(is_sample, (1 - met) * (size / met) ** 2, 0.0)
-        second = (kept.ms // 1000).astype(np.int64)
-        for sampled, by_second in self._by_second.items():
-            own = is_sample == sampled
-            if own.any():
-                seconds, of = np.unique(second[own], return_inverse=True)
-                for one, amount in zip(seconds.tolist(), np.bincount(of.reshape(-1), total[own]).tolist(), strict=True):
-                    by_second[one] = by_second.get(one, 0.0) + amount
+        of_seconds = [kept.pid, is_sample, (kept.ms // 1000).astype(np.int64)]
+        first, which = combined(of_seconds, len(kept))
+        keys = zip(*(column[first].tolist() for column in of_seconds), strict=True)
+        for (pid, sampled, second), amount in zip(keys, np.bincount(which, total).tolist(), strict=True):
+            by_second = self._by_second.setdefault((pid, sampled), {})
+            by_second[second] = by_second.get(second, 0.0) + amount
         kind, type_name = np.maximum(kept["AllocationKind"], 0), self._named(kept)
         alike = [kept.pid, kept.tid, stack, type_name, kind, is_sample]
         if self._apart is not None:
@@ -160,41 +164,48 @@ class AllocationsFold:
         nameless = [number for number, text in enumerate(self._texts.names) if text in _NAMELESS]
         rows = np.flatnonzero(np.isin(names, [NONE, *nameless]))
         ids, which = np.unique(kept["TypeID"][rows], return_inverse=True)
-        called = [self._texts.number(f"Type(0x{number & (1 << 64) - 1:x})") for number in ids.tolist()]
+        called = [  # of the first versions neither is told
+            self._texts.number(UNKNOWN if number == NONE else f"Type(0x{number & (1 << 64) - 1:x})")
+            for number in ids.tolist()
+        ]
         names[rows] = np.array(called, np.int64)[which.reshape(-1)] if called else names[rows]
         return names
 
     def result(self) -> AllocationReport:
         """The answer."""
         kept = self._events.kept if self._events.count else _NOTHING
-        sampled = bool(kept["is_sample"].any())
-        return _Answer(
-            self._events, kept, sampled, self._texts.names, self._by_second[sampled], in_seconds(self._seconds)
-        ).report()
+        return _Answer(self._events, kept, self._texts.names, self._by_second, in_seconds(self._seconds)).report()
 
 
 class _Answer:
-    """One kind of events, and what they come to."""
+    """Of each process one kind of events, and what they come to."""
 
     def __init__(
         self,
         events: StackedEvents,
         kept: Kept,
-        sampled: bool,
         types: Sequence[str],
-        by_second: Mapping[int, float],
+        by_second: Mapping[tuple[int, bool], Mapping[int, float]],
         seconds: float | None,
     ) -> None:
-        self._source = SAMPLES if sampled else TICKS if len(kept) else ""
-        counted = kept["is_sample"] == sampled
+        is_sample = kept["is_sample"].astype(np.bool_)
+        of_samples = is_among(kept.pid, distinct(kept.pid[is_sample]))
+        kinds = [kind for kind, some in ((SAMPLES, of_samples), (TICKS, ~of_samples)) if some.any()]
+        self._source = " and ".join(kinds)
+        counted = is_sample == of_samples
         made = events.result("Allocations", "bytes", np.where(counted, kept["bytes"], -1.0))
         own = np.flatnonzero(counted)
         self._kept = kept.of(own)
-        self._types, self._by_second, self._seconds = types, by_second, seconds
+        self._types, self._seconds = types, seconds
+        sampled = {pid for pid, kind in by_second if kind}
+        self._by_second = Counter[int]()
+        for (pid, kind), amounts in by_second.items():
+            if kind == (pid in sampled):
+                self._by_second.update(amounts)
         self._method = made.method.take(own)
         self._profile = with_leaves(made.profile, kept["type"][made.row], types)
         self._losses = made.losses
-        notes = [STATED[self._source]] if len(own) else [NO_EVENTS]
+        notes = [STATED[kind] for kind in kinds] or [NO_EVENTS]
         if len(own) and all(types[one].startswith("Type(0x") for one in self._kept["type"]):
             notes.append(UNNAMED)
         notes += made.unnamed if made.has_stacks else (NO_STACKS,)

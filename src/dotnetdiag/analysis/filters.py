@@ -55,9 +55,11 @@ def between(profile: P, from_s: float | None = None, to_s: float | None = None) 
     a time that ends before it begins, is after all samples, or is no number.
     """
     first = profile.from_ns if from_s is None else _nanoseconds(from_s)
-    if len(profile) and first > profile.to_ns and (to_s is None or to_s >= first / 1e9):
-        raise nothing_after(first, f"the samples of {profile.origin.name or 'the trace'} end", profile.to_ns)
     last = profile.to_ns + 1 if to_s is None else _nanoseconds(to_s)
+    if not len(profile) and (to_s is None or first <= last):
+        return profile
+    if first > profile.to_ns and (to_s is None or to_s >= first / 1e9):
+        raise nothing_after(first, f"the samples of {profile.origin.name or 'the trace'} end", profile.to_ns)
     if first > last:
         raise UsageError(f"a time from {first / 1e9:g} s to {last / 1e9:g} s")
     bounds = {"from_ns": max(first, profile.from_ns), "to_ns": min(last, profile.to_ns)}

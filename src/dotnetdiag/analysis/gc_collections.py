@@ -219,7 +219,7 @@ class _Columns:
         values = self.values(name, first, last)
         if name in self._words:
             return Coded(self._words[name], values.astype(np.int64), mask(values >= 0))
-        return number(values) if name in FIGURES else whole(values)
+        return number(values) if name in FIGURES else whole(values, values >= 0 if name == "generation" else None)
 
     def _induced_by(self, asked: Array) -> Coded:
         told = asked >= 0

@@ -22,7 +22,7 @@ from dotnetdiag.analysis.gc_events import (
     Told,
 )
 from dotnetdiag.analysis.gc_process import COMPACT, MARKS, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
-from dotnetdiag.analysis.kept_events import Texts
+from dotnetdiag.analysis.kept_events import NONE, Texts
 from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.freed import give_back_freed
 from dotnetdiag.trace.spilled_columns import SpilledColumns
@@ -142,7 +142,8 @@ class CollectionRows:
     def _numbers(self, name: str, word: Callable[[int], str], values: Array) -> Array:
         kinds, which = ranked(values)
         numbers: Array = self.texts[name].each([word(one) for one in kinds.tolist()])[which]
-        return numbers
+        # events of version 0 do not tell
+        return numbers if kinds[:1] >= 0 or not len(kinds) else np.where(values == NONE, np.int32(-1), numbers)
 
     def _asked_by(self, made: ProcessCollections, events: GcEvents, last: int) -> Array:
         """Who asked for each collection, of those that a program asks for: the collection begins next. Who asked for those before ``last`` is looked

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, whole
+from dotnetdiag.analysis.answers import answer_table, mask, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
@@ -25,6 +25,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text, concat
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -155,9 +156,7 @@ class JitFold:
             "native_bytes": whole(native, known),
             "pid": whole(starts.pid),
             "tid": whole(starts.tid),
-            "rejected": Scalar(
-                rejected.astype(np.int64), None if len(entries) else np.zeros(len(starts), np.bool_), Kind.I8
-            ),
+            "rejected": Scalar(rejected.astype(np.int64), mask(is_among(starts.pid, distinct(entries.pid))), Kind.I8),
         }
         found = groups([starts.pid, starts["MethodID"], methods.which], compile_ms)
         reasons, inlining = self._inlining.result()

@@ -1,19 +1,19 @@
 """What a program logged through ``Microsoft.Extensions.Logging``, and within which request.
 
-The provider of that name writes each message in up to three events, by its keywords: FormattedMessage (0x4) is read, or MessageJson (0x8) where that
-is not there. The id of the activity of its thread tells within which request it was logged (keyword 0x80 of the TPL).
+The provider of that name writes each message in up to three events, by its keywords: FormattedMessage (0x4) is read, or of a process that has none
+of it MessageJson (0x8). The id of the activity of its thread tells within which request it was logged (keyword 0x80 of the TPL).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.answers import answer_table, compact, mask, number, texts, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, fold
@@ -25,7 +25,7 @@ from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.distinct import is_among, ranked
 from dotnetdiag.trace.scratch import Scratch
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -143,18 +143,16 @@ class LogsFold:
         return whole._result()
 
     def _result(self) -> LogReport:
-        event = FORMATTED if self._alike[FORMATTED].count else AS_JSON
-        alike = self._alike[event]
+        beside = self._alike[AS_JSON].processes - self._alike[FORMATTED].processes
+        alike = self._alike[FORMATTED].and_of(self._alike[AS_JSON], beside)
         notes = () if alike.count else (NO_EVENTS,)
         if len(self._messages.names) > MOST_MESSAGES:
             notes = (NO_TEXTS,)
-        columns = self._columns(self._told[event])
+        columns = self._columns(beside)
         within = columns["request_row"].valid
         if alike.count and self._has_rows and within is not None and not within.any():
             notes = (*notes, NO_REQUESTS)
-        first, by_event = alike.table(self._names.names)
-        if self._has_rows:
-            by_event["example"] = columns["message"].take(first)
+        by_event = alike.table(self._names.names, self._messages.names)
         return LogReport(
             messages=answer_table("messages", columns, notes, self._losses.told),
             by_event=answer_table("messages by event", by_event, notes, self._losses.told),
@@ -166,13 +164,22 @@ class LogsFold:
             notes=notes,
         )
 
-    def _columns(self, kept: KeptEvents) -> dict[str, Column]:
+    def _parts(self, beside: Set[int]) -> Iterator[Kept]:
+        """The messages: of processes ``beside`` those as JSON, of others those as texts."""
+        as_json = np.array(sorted(beside), np.int64)
+        if self._alike[FORMATTED].count or not beside:
+            yield from self._told[FORMATTED].parts()
+        for part in self._told[AS_JSON].parts() if beside else ():
+            own = is_among(part.pid, as_json)
+            yield part if own.all() else part.of(np.flatnonzero(own))
+
+    def _columns(self, beside: Set[int]) -> dict[str, Column]:
         """The rows of the table, some messages after the others: of all at once a report on 300,000 took 190 MB."""
         spans = self._spans
         number_of = np.append(spans.shown_places(), np.int32(-1))
         label_of = np.append(spans.rows.column("label", 0, len(spans)), np.int32(-1))
         parts: dict[str, list[Array]] = {}
-        for part in kept.parts():
+        for part in self._parts(beside):
             of = part["request"]
             made = {
                 "ms": part.ms,
@@ -190,9 +197,12 @@ class LogsFold:
                 parts.setdefault(name, []).append(values)
         labels = [*spans.labels]
         del spans, number_of, label_of
+        is_of_both = bool(beside) and self._alike[FORMATTED].count > 0
+        order = np.argsort(np.concatenate(parts["ms"]), kind="stable") if is_of_both else None
 
         def joined(name: str) -> Array:
-            return np.concatenate(parts.pop(name))
+            made = np.concatenate(parts.pop(name))
+            return made if order is None else made[order]
 
         return {
             "ms": number(joined("ms")),
@@ -213,11 +223,23 @@ class _Alike:
 
     def __init__(self) -> None:
         self.count = 0
-        self._found: dict[tuple[int, int, int], _Event] = {}
+        self._found: dict[tuple[int, int, int, int], _Event] = {}
+
+    @property
+    def processes(self) -> set[int]:
+        """Of what there are messages."""
+        return {pid for pid, *_ in self._found}
+
+    def and_of(self, other: _Alike, processes: Set[int]) -> _Alike:
+        """These, and the others of some processes."""
+        made = _Alike()
+        made._found = {**self._found, **{key: one for key, one in other._found.items() if key[0] in processes}}
+        made.count = sum(one.count for one in made._found.values())
+        return made
 
     def add(self, kept: Kept, messages: EventTable | None) -> None:
-        """Take the next messages. Where they are given, the text of each first is kept."""
-        keys = [kept["LoggerName"], kept["EventId"], _level(kept)]
+        """Take the next messages. Where they are given, the text of each first is kept, else its number."""
+        keys = [kept.pid, kept["LoggerName"], kept["EventId"], _level(kept)]
         first, which = combined(keys, len(kept))
         counts = np.bincount(which, minlength=len(first)).tolist()
         alike = [*zip(*(column[first].tolist() for column in keys), strict=True)]
@@ -228,9 +250,9 @@ class _Alike:
         for key, row, count in zip(alike, first.tolist(), counts, strict=True):
             one = self._found.get(key)
             if one is None:
-                text = example[row]
-                cut = None if text is None else text[:MOST_CHARACTERS]
-                one = self._found[key] = _Event(self.count + row, int(kept["EventName"][row]), cut)
+                text = int(kept[_TEXT][row]) if messages is None else example[row]
+                cut = text[:MOST_CHARACTERS] if isinstance(text, str) else text
+                one = self._found[key] = _Event(float(kept.ms[row]), int(kept["EventName"][row]), cut)
             one.count += count
         self.count += len(kept)
 
@@ -241,25 +263,33 @@ class _Alike:
             counts[level] += one.count
         return {LEVELS[level]: counts[level] for level in sorted(counts) if level >= 0}
 
-    def table(self, names: Sequence[str]) -> tuple[Array, dict[str, Column]]:
-        """The columns, the most frequent first; and the rows that each is told by."""
-        rows = sorted(self._found.items(), key=lambda one: (-one[1].count, one[1].first))
+    def table(self, names: Sequence[str], messages: Sequence[str]) -> dict[str, Column]:
+        """The columns, the most frequent first."""
+        together: dict[tuple[int, int, int], _Event] = {}
+        for (_, *key), one in sorted(self._found.items(), key=lambda one: one[1].first):
+            alike = together.setdefault((key[0], key[1], key[2]), replace(one, count=0))
+            alike.count += one.count
+        rows = sorted(together.items(), key=lambda one: (-one[1].count, one[1].first))
+        numbers_and_texts = [one.example for _, one in rows]
+        examples = [(messages[one] if one >= 0 else None) if isinstance(one, int) else one for one in numbers_and_texts]
         logger, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2))
-        return np.array([one.first for _, one in rows], np.int64), {
+        return {
             "level": _levels(level),
             "logger": texts(names, logger),
             "event_id": _known(np.array([key[1] for key, _ in rows]) if rows else level),
             "event": texts(names, np.array([one.name for _, one in rows], np.int64)),
             "count": whole(np.array([one.count for _, one in rows], np.int64)),
-            "example": Text.from_pylist([one.example for _, one in rows]),
+            "example": Text.from_pylist(examples),
         }
 
 
 @dataclass(slots=True)
 class _Event:
-    first: int
+    """``first``: when the first came (ms), with this ``example``: its text, or the number of that."""
+
+    first: float
     name: int
-    example: str | None
+    example: str | int | None
     count: int = 0
 
 

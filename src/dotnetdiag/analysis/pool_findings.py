@@ -37,10 +37,10 @@ def of_pool(
     text = "the thread pool starves" if totals.starved_ms or starving else "threads of the pool are blocked"
     if totals.starved_ms:
         queue = totals.queue_ms
-        text += (
-            f": for {totals.starved_ms:,.0f} ms some work had waited for more than 100 ms, in the median {queue['median']:,.0f} ms, "
-            f"{max(queue['most'], *made.starvation.values('longest_ms')):,.0f} ms at most"
-        )
+        median = f"in the median {queue['median']:,.0f} ms, " if queue else ""
+        longest = max(queue.get("most", 0.0), *made.starvation.values("longest_ms"))
+        text += f": for {totals.starved_ms:,.0f} ms some work had waited for more than 100 ms, {median}{longest:,.0f} ms at most"
+        text += "" if queue else "; none of it was begun"
         first = made.by_method[0]["method"]
         if is_named(first):
             text += (

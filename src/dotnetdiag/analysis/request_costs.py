@@ -45,7 +45,8 @@ class RequestCosts:
         self._wanted = np.zeros(0, _OF_THREAD)
         self._sampled = np.zeros(0, _OF_THREAD)
         self._marks = _Marks()
-        self._seen: dict[str, bool] = dict.fromkeys(COSTS, False)
+        self._seen: dict[str, Array] = dict.fromkeys(COSTS, np.zeros(0, np.int64))
+        """Of which processes anything came of a cost, ascending."""
 
     @property
     def _followed(self) -> Sequence[KeptEvents]:
@@ -87,26 +88,25 @@ class RequestCosts:
         of = [spans.of_activity(one.pid, one["activity"], one.ms) for one in (ticks, contended, messages)]
         self._add(spans, "allocated_bytes", of[0], _amounts(ticks))
         self._lock(spans, contended, of[1], self._got.take(until))
-        self._seen["allocated_bytes"] |= len(ticks) > 0
-        self._seen["lock_ms"] |= len(contended) > 0
         samples = self._samples.take(until)
-        self._seen["cpu_ms"] |= len(samples) > 0
+        for name, kept in (("allocated_bytes", ticks), ("lock_ms", contended), ("cpu_ms", samples)):
+            self._seen[name] = distinct(np.append(self._seen[name], distinct(kept.pid.astype(np.int64))))
         self._marks.follow(spans, followed, [*zip((ticks, contended, messages), of, strict=True)])
         if len(samples):
             self._sample(spans, samples)
 
     def has(self, name: str) -> bool:
         """Whether anything came of a cost."""
-        return self._seen[name]
+        return len(self._seen[name]) > 0
 
     def forget(self, name: str) -> None:
         """What came of a cost tells nothing."""
-        self._seen[name] = False
+        self._seen[name] = np.zeros(0, np.int64)
 
-    def told(self, spans: RequestSpans) -> Mapping[str, bool]:
-        """Which costs the recording tells, by name."""
-        by_activity = {name: seen and spans.has_activities for name, seen in self._seen.items()}
-        return {**by_activity, "gc_ms": len(self._suspending) > 0}
+    def told(self, spans: RequestSpans) -> Mapping[str, Array]:
+        """Of which processes (ascending) the recording tells a cost, by name."""
+        by_activity = {name: seen[: len(seen) * spans.has_activities] for name, seen in self._seen.items()}
+        return {**by_activity, "gc_ms": distinct(self._suspending.all().pid.astype(np.int64))}
 
     def pauses(self) -> Pauses:
         """When the program was stopped."""

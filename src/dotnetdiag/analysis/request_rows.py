@@ -20,7 +20,7 @@ from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
-from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.distinct import is_among, ranked
 from dotnetdiag.trace.spilled import SLICE_ROWS, SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -42,6 +42,8 @@ _COLUMNS = (
     *COSTS,
     *("parent", "depth"),
 )
+_TOLD = "told of {}"
+"""Of how many requests a cost is told."""
 _NEVER = -2
 """No reason has that number."""
 _FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind in KINDS], np.int8)
@@ -53,7 +55,9 @@ class RequestRows:
 
     def __init__(self, spans: RequestSpans, costs: RequestCosts | None) -> None:
         self.has_activities = spans.has_activities
-        self._told = {name: costs is not None and costs.told(spans)[name] for name in COSTS}
+        told: Mapping[str, Array] = {} if costs is None else costs.told(spans)
+        self._told = {name: told.get(name, np.zeros(0, np.int64)) for name in COSTS}
+        """Of which processes a cost is told, ascending."""
         self._kinds = Text.from_pylist([kind.name for kind in KINDS])
         self._labels, self._reasons = Text.from_pylist([*spans.labels]), [*spans.reasons]
         self._nameless = self._reasons.index(NO_REASON) if NO_REASON in self._reasons else _NEVER
@@ -61,7 +65,10 @@ class RequestRows:
         self._ways, self._way = routes(spans.labels, np.arange(len(spans.labels)))
         self._counts = np.zeros(len(KINDS), np.int64)
         self._failed = self._unfinished = self.unknown = 0
-        self._groups, self._sums = RunningGroups(), RunningSums(("failed", "unknown", "queued", "queue_ms", *COSTS))
+        self._groups, self._sums = (
+            RunningGroups(),
+            RunningSums(("failed", "unknown", "queued", "queue_ms", *COSTS, *map(_TOLD.format, COSTS))),
+        )
         self._open_since, self._warm = np.zeros(0), np.zeros(0)
         """Of each group when the first began of those that have no end; infinite where all have one. And when the first ended
         that has one."""
@@ -104,7 +111,8 @@ class RequestRows:
         self._sums.add(
             group,
             {"failed": has_failed, "unknown": is_unknown, "queued": ~np.isnan(queue), "queue_ms": np.nan_to_num(queue)}
-            | {name: some[name] for name in COSTS},
+            | {name: some[name] for name in COSTS}
+            | {_TOLD.format(name): is_among(some["pid"], pids) for name, pids in self._told.items()},
         )
         rows = np.flatnonzero(has_failed)
         self._failures.add([group[rows], reason[rows]], numbers[rows])
@@ -139,7 +147,8 @@ class RequestRows:
         kind, way = np.divmod(found.keys()[order], 1 << 32)
         keys, tails = found.keys(), self._tails
         largest = tails.largest(
-            self._told, lambda one: f"{KINDS[int(keys[one]) >> 32].name} {self._ways[int(keys[one]) & 0xFFFFFFFF]}"
+            {name: len(pids) > 0 for name, pids in self._told.items()},
+            lambda one: f"{KINDS[int(keys[one]) >> 32].name} {self._ways[int(keys[one]) & 0xFFFFFFFF]}",
         )
         by, by_ms = np.full(len(found), -1), np.full(len(found), np.nan)
         by[[*largest]], by_ms[[*largest]] = np.arange(len(largest)), [ms for _, ms in largest.values()]
@@ -156,7 +165,7 @@ class RequestRows:
             "max_ms": number(found.most[order]),
             "failure": self._commonest(order),
             "queue_ms": number(sums["queue_ms"][order], sums["queued"][order] > 0),
-            **{name: _cost(sums[name][order], name, self._told[name]) for name in COSTS},
+            **{name: _cost(sums[name][order], name, sums[_TOLD.format(name)][order] > 0) for name in COSTS},
             "slow": whole(tails.count[order]),
             "slow_ms": number(tails.total[order]),
             "slow_by": texts([word for word, _ in largest.values()], by[order]),
@@ -176,7 +185,7 @@ class RequestRows:
 class _Columns:
     """Makes columns of the table, here or where it was sent to."""
 
-    def __init__(self, rows: SpilledRows, kinds: Text, labels: Text, reasons: Text, told: Mapping[str, bool]) -> None:
+    def __init__(self, rows: SpilledRows, kinds: Text, labels: Text, reasons: Text, told: Mapping[str, Array]) -> None:
         self._rows, self._kinds, self._labels, self._reasons, self._told = rows, kinds, labels, reasons, told
 
     def __call__(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
@@ -192,15 +201,14 @@ class _Columns:
             return Coded(self._reasons, reason, mask(reason >= 0))
         own = values(name)
         if name in COSTS:
-            return _cost(own, name, self._told[name])
+            return _cost(own, name, is_among(values("pid"), self._told[name]))
         if name.endswith("_ms"):
             return number(own, ~np.isnan(own))
         return whole(own, {"status": own > 0, "parent": own >= 0}.get(name))
 
 
-def _cost(values: Array, name: str, told: bool) -> Scalar:
+def _cost(values: Array, name: str, known: Array) -> Scalar:
     """What was spent; nothing where that is not told."""
-    known = np.full(len(values), told)
     return number(values, known) if name.endswith("_ms") else whole(values, known)
 
 

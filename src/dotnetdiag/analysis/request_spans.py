@@ -30,7 +30,8 @@ from dotnetdiag.trace.table import EventTable
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 DEEPEST = 100
-"""Spans within each other."""
+"""Spans within each other: what is deeper is within nothing, and its depth begins anew."""
+TOO_DEEP = f"of more than {DEEPEST} requests and spans within each other the rest is told as within nothing"
 _SPAN = np.dtype([
     *((name, "f8") for name in ("ms", "stop_ms", "queue_ms", "cpu_ms", "lock_ms", "allocated_bytes")),
     *((name, "i8") for name in ("pid", "tid", "status")),
@@ -81,7 +82,8 @@ class RequestSpans:
         self._last = [_NO_SPANS] * len(KINDS)
         """What has no activity, the last of each thread before, and those that began since."""
         self._waiting = 0
-        self.has_activities = False
+        self.has_activities = self.is_cut = False
+        """Whether some have an activity, and whether some are too deep within others."""
         self._unnamed = [None if kind.waits else UnnamedEnds() for kind in KINDS]
         self.unknown_failures = np.zeros(len(KINDS), np.int64)
         """So many of each kind failed of those whose end is not known."""
@@ -253,7 +255,9 @@ class RequestSpans:
             above += above[top]
             top = top[top]
         above += np.append(self.depth, np.int8(0))[np.where(parent[top] < self._first, parent[top], -1)]
-        parent[above % DEEPEST == 0] = -1
+        cut = (above > 0) & (above % DEEPEST == 0)
+        self.is_cut |= bool(cut.any())
+        parent[cut] = -1
         return (above % DEEPEST + 1).astype(np.int8)
 
     def _fail(self, number: int, one: SpanEvents, starts: Array, stops: Array, failures: Kept, unnamed: Ends) -> None:
@@ -338,7 +342,7 @@ def _parents_first(ms: Array, within: Array) -> Array | None:
         return None
     above = np.full(len(ms), -1)
     above[at_once] = within[at_once]
-    return np.lexsort((levels(above, DEEPEST)[1], ms))
+    return np.lexsort((levels(above, len(ms))[1], ms))
 
 
 class _Grown:

@@ -24,7 +24,7 @@ from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
 from dotnetdiag.analysis.request_kinds import HTTP, IS_SERVED, LOGGING, PROVIDERS
 from dotnetdiag.analysis.request_rows import RequestRows, by_kind
-from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
+from dotnetdiag.analysis.request_spans import SMALL_WINDOW, TOO_DEEP, RequestSpans
 from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Table
 from dotnetdiag.trace.table import EventTable
@@ -178,9 +178,10 @@ class RequestsFold:
         if whole._costs is not None and has_no_states:
             whole._costs.forget("cpu_ms")
         rows, still = RequestRows(whole._spans, whole._costs), whole._spans.unknown_open
+        deep = [TOO_DEEP] if whole._spans.is_cut else []
         failures = by_kind(whole._spans.unknown_failures)
         del whole
-        notes = [] if len(rows) else [NO_EVENTS]
+        notes = deep if len(rows) else [NO_EVENTS]
         if len(rows) and not rows.has_activities:
             notes.append(NO_ACTIVITIES)
         if len(rows) and has_no_states:

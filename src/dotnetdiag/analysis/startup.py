@@ -139,6 +139,7 @@ class StartupFold:
         self._losses = LossesToTell()
 
         self._recorded: set[str] = set()  # of KINDS those of which events came, at whatever time
+        self._is_fed = False
         self._last_schemas: Mapping[int, EventSchema] | None = None
         self._marking = (self._started, self._assemblies, self._modules, self._jitted)
         self._counting = (self._loader, self._jit, self._gc, self._exceptions, self._cpu)
@@ -169,7 +170,8 @@ class StartupFold:
         if not len(window) or float(window.slice(len(window) - 1, len(window)).numpy("ms")[0]) < reach_ms:
             return window
         count = int(np.searchsorted(window.numpy("ms"), reach_ms))
-        return window.slice(0, count) if count else None
+        is_first, self._is_fed = not self._is_fed, True  # there is an answer where nothing came in time, too
+        return window.slice(0, count) if count or is_first else None
 
     def _began(self) -> tuple[Kept, ...]:
         """Events of which the first tells which process started first."""
@@ -192,7 +194,7 @@ class StartupFold:
         recorded_s = None if recorded is None else recorded.end_s
         self._end_ms = begin_ms + 1000.0 * self._first_s
         if recorded_s is not None:
-            self._end_ms = min(self._end_ms, 1000.0 * recorded_s)
+            self._end_ms = max(min(self._end_ms, 1000.0 * recorded_s), begin_ms)
         edges = np.append(np.array([begin_ms, *marks]), np.inf)
         parts = {
             "assemblies": _at(assemblies, None),

@@ -50,7 +50,8 @@ WAIT_BEGUN, WAIT_ENDED, OPERATION = 10, 11, 14
 BLOCKING = 1
 KINDS = ("Asynchronous", "Synchronous")
 DEEPEST = 1000
-"""Awaits in each other; those below are chains of their own."""
+"""Awaits in each other; those below are a chain of their own."""
+TOO_DEEP = f"of more than {DEEPEST:,} awaits in each other the rest is told as chains of their own"
 CHAINS = 1000
 """The longest, of which it is told who awaited what."""
 _SLICE = 1 << 16
@@ -158,7 +159,10 @@ class _Answer:
         self._first[none] = none
         caller = first_rows(self._pid, task, self._pid, by)
         caller[caller == np.arange(len(caller), dtype=caller.dtype)] = -1
+        has = caller >= 0
         caller, depth = levels(caller, DEEPEST)
+        self._is_cut = int(depth.max(initial=0)) == DEEPEST and bool((has & (caller < 0)).any())
+        del has
         self._caller, self._depth = narrow(caller), depth
         del caller, depth
         of = _names_of(operation)
@@ -190,7 +194,8 @@ class _Answer:
         made, known = self._made, ~np.isnan(self._duration)
         of_others = [number for number, name in enumerate(self._texts) if name in OF_OTHERS]
         has_members = bool(is_among(self._name, np.array(of_others, np.int64)).any())
-        notes = (*((NO_MEMBERS,) if has_members else ()), *made.stacks.unnamed) if len(made) else (NO_EVENTS,)
+        deep = (TOO_DEEP,) if self._is_cut else ()
+        notes = (*((NO_MEMBERS,) if has_members else ()), *deep, *made.stacks.unnamed) if len(made) else (NO_EVENTS,)
         begins = _begins(known, self._caller)
 
         def table(title: str, content: Mapping[str, Column]) -> Table:

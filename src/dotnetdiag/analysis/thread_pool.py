@@ -55,6 +55,7 @@ NO_QUEUE = (
     "how long work waited is not told: record with --clrevents threading "
     "--providers System.Diagnostics.Eventing.FrameworkEventSource:0x2:5"
 )
+BESIDE = "work of other processes is left out, of which the recording has {1} alone: {0} (ask of the recording of each)"
 ONLY_TASKS = "of what was queued the recording has the tasks alone"
 
 
@@ -154,6 +155,9 @@ class ThreadPoolFold:
             notes.append(NO_QUEUE if len(workers) or len(adjusted) else NO_EVENTS)
         elif made is tasks:
             notes.append(ONLY_TASKS)
+        beside = _beside(work if made is tasks else tasks, made)
+        if beside:
+            notes.append(BESIDE.format(", ".join(map(str, beside)), "tasks" if made is work else "queued work"))
         notes += made.stacks.unnamed if len(made) else ()
         recorded = recorded_in(self._seconds)
         queue = _Queue(made, _found_nothing(workers, adjusted), None if recorded is None else recorded.end_s)
@@ -219,6 +223,11 @@ def _tells_more(tasks: Lasting, work: Lasting) -> bool:
         return not len(work)
     begun = [sum(int((~np.isnan(rows["duration_ms"])).sum()) for _, rows in one.slices()) for one in (tasks, work)]
     return begun[0] > begun[1]
+
+
+def _beside(others: Lasting, made: Lasting) -> list[int]:
+    """Processes of which those tell, and not what is looked at."""
+    return sorted({*others.pid.tolist()} - {*made.pid.tolist()})
 
 
 _OF_WORK = ("queued_ms", "queue_ms", "pid", "tid", "worker_tid", "method")

@@ -7,7 +7,7 @@ in managed code, or not), as far as they were recorded; the rest are what the ot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ from dotnetdiag.analysis.waits import ContentionFold, WaitsFold
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.spilled import SLICE_ROWS
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -133,21 +133,25 @@ class ThreadsFold:
         of_id = Counter(key[:2] for key in keys)
         ran = figures["cpu_ms"]
         has_samples = len(samples) > 0
-        has_states = has_samples and are_states_told(samples["state"], samples["count"], self._runtime())
+        states = self._with_states(samples)
+        has_states = len(states) > 0
         first = ran if has_states else figures["samples"]
         keys.sort(key=lambda key: -first.get(key, 0.0))
-        notes = (NO_EVENTS,) if not keys else (NO_SAMPLES,) if not has_samples else () if has_states else (NO_STATES,)
+        lacking = has_samples and len(states) < len({pid for pid, _, _ in ran})
+        notes = (NO_EVENTS,) if not keys else (NO_SAMPLES,) if not has_samples else (NO_STATES,) if lacking else ()
+        pids = np.array([pid for pid, _, _ in keys], np.int64)
         columns: dict[str, Column] = {
-            "pid": whole(np.array([pid for pid, _, _ in keys], np.int64)),
+            "pid": whole(pids),
             "tid": whole(np.array([tid for _, tid, _ in keys], np.int64)),
             "name": Text.from_pylist([(names.get(key[:2]) if of_id[key[:2]] == 1 else None) or None for key in keys]),
             "kind": Text.from_pylist([told[key].kind if key in told else None for key in keys]),
             "created_ms": number(np.array([told[key].created_ms if key in told else np.nan for key in keys])),
             "ended_ms": number(np.array([told[key].ended_ms if key in told else np.nan for key in keys])),
         }
-        is_told = {"cpu_ms": has_states, "waiting_ms": has_states, "samples": has_samples}
         for name, of in figures.items():
-            known = np.full(len(keys), is_told.get(name, bool(of)))
+            # of a process without such events nothing is told, where others have some
+            told_of = states if name in ("cpu_ms", "waiting_ms") else {pid for pid, _, _ in of}
+            known = is_among(pids, np.array(sorted(told_of), np.int64))
             values = np.array([of.get(key, 0.0) for key in keys])
             columns[name] = number(values, known) if name.endswith("_ms") else whole(values, known)
         return ThreadReport(
@@ -156,8 +160,8 @@ class ThreadsFold:
                 count=len(keys),
                 created=sum(not np.isnan(one.created_ms) for one in told.values()),
                 ended=sum(not np.isnan(one.ended_ms) for one in told.values()) if len(self._ended) else None,
-                cpu_ms=sum(ran.values()) if has_states else None,
-                waiting_ms=sum(figures["waiting_ms"].values()) if has_states else None,
+                cpu_ms=_of_processes(ran, states),
+                waiting_ms=_of_processes(figures["waiting_ms"], states),
             ),
             notes=notes,
         )
@@ -166,6 +170,13 @@ class ThreadsFold:
         """The ids and the name of each number of a thread in sums of samples."""
         found = {number: self._samples.thread(number) for number in distinct(samples["thread"]).tolist()}
         return {number: (one.key, one.name) for number, one in found.items()}
+
+    def _with_states(self, samples: Array) -> set[int]:
+        """The processes whose samples say which threads ran."""
+        threads, runtime = self._threads(samples), self._runtime()
+        pids = np.array([threads[number][0][0] for number in samples["thread"].tolist()], np.int64)
+        own = ((pid, samples[pids == pid]) for pid in distinct(pids).tolist())
+        return {pid for pid, rows in own if are_states_told(rows["state"], rows["count"], runtime)}
 
     def _sampled(self, samples: Array) -> dict[str, dict[Key, float]]:
         """Time in managed code and outside of it, and samples, by thread."""
@@ -205,6 +216,11 @@ class _Life:
     kind: str | None
     created_ms: float
     ended_ms: float
+
+
+def _of_processes(figures: Mapping[Key, float], pids: set[int]) -> float | None:
+    """The sum of some processes, None of none."""
+    return sum(value for (pid, _, _), value in figures.items() if pid in pids) if pids else None
 
 
 def _allocated(profile: StackProfile, lives: ThreadLives) -> dict[Key, float]:

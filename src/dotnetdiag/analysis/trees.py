@@ -15,7 +15,9 @@ _SLICE = 1 << 16
 
 
 def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
-    """Parents, and how deep each row is: 1 for one without. What is deeper than ``deepest``, or in the end below itself, is cut off there."""
+    """Parents, and how deep each row is: 1 for one without. What is deeper than ``deepest`` is cut off there, and its depth begins anew; so is what
+    is in the end below itself.
+    """
     order = np.flatnonzero(parent >= 0).astype(np.int32 if len(parent) <= _MOST else np.int64)
     order = order[np.argsort(parent[order], kind="stable")]
     above, begins = parent[order], np.empty(len(parent) + 1, order.dtype)
@@ -23,17 +25,21 @@ def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
         some = begins[first : first + _SLICE]
         some[:] = np.searchsorted(above, np.arange(first, first + len(some)))
     del above
-    depth = np.zeros(len(parent), np.int16)
-    rows = np.flatnonzero(parent < 0)
-    for level in range(1, deepest + 1):
-        if not len(rows):
-            break
+    depth = np.zeros(len(parent), np.int16 if deepest < 1 << 15 else np.int32)
+    rows, level, cuts = np.flatnonzero(parent < 0), 0, [np.zeros(0, order.dtype)]
+    while len(rows):
+        level += 1
+        if level > deepest:
+            level = 1
+            cuts.append(rows)
         depth[rows] = level
         lengths = begins[rows + 1] - begins[rows]
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         rows = order[np.repeat(begins[rows], lengths) + within]
     cut = depth == 0
     depth[cut] = 1
+    for rows in cuts:
+        cut[rows] = True
     return np.where(cut, -1, parent), depth
 
 

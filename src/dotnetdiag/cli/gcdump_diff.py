@@ -80,7 +80,7 @@ def diff(
     Exit codes: 0 compared; 1 something grew by more than --fail-above; 2 a file could not be read, or what grew is not known, for of a heap
     what holds the objects is missing, or --fail-above is given and a heap is not complete, or a sample; 3 wrong arguments.
 
-    --json: one object, {before_bytes, after_bytes, grown_bytes, before_nodes, after_nodes, complete, problems, above, types, dominators}.
+    --json: one object, {before_bytes, after_bytes, grown_bytes, before_nodes, after_nodes, complete, problems, above, types, dominators, way}.
 
     \b
     dotnetdiag gcdump diff before.gcdump after.gcdump

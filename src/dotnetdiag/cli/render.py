@@ -18,7 +18,7 @@ from dotnetdiag.tui.widths import LEAST_WIDTH, cells, padded, shortened
 if TYPE_CHECKING:
     from dotnetdiag.table import Table
 
-_JSON_CONTROLS = re.compile(r"[\x7f-\x9f]")
+_JSON_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """JSON itself escapes the others. Twenty times as fast as ``str.translate``, which a monitor of many processes feels."""
 
 

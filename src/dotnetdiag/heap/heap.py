@@ -136,7 +136,7 @@ class Heap(Graph):
         return heap_sql(self, query)
 
     def to_networkx(self) -> networkx.MultiDiGraph[int]:
-        """A graph of networkx; nodes have ``type``, ``module``, ``size``, ``address``, ``generation``. For small heaps: an object takes 1 KB of it.
+        """A graph of networkx; nodes have ``type``, ``module``, ``bytes``, ``address``, ``generation``. For small heaps: an object takes 1 KB of it.
 
         MissingDependency without the extra ``graph``.
         """

@@ -145,7 +145,7 @@ class Walk:
         self.heap_bytes: int | None = None
         self.address, self.size, self.type_code = Growing(np.uint64), Growing(np.uint32), Growing(np.uint32)
         self.target = Growing(np.uint32)  # two for each address, whose place a row takes later
-        self._has_roots = False
+        self._has_edges = self._has_statics = False
         self.root_object, self.root_kind = Growing(np.uint64), Growing(np.uint8)
         self.root_flags, self.root_id = Growing(np.uint32), Growing(np.uint64)
         self.dependent_key, self.dependent_object = Growing(np.uint64), Growing(np.uint64)
@@ -306,7 +306,7 @@ class Walk:
             take_targets(rows, self.target.room(2 * len(rows)).view(np.uint64))
             self.target.grow(2 * len(rows))
         elif number == ROOTS:
-            self._has_roots = True
+            self._has_edges = True
             self.root_object.extend(rows["object"])
             self.root_kind.extend(rows["kind"])
             self.root_flags.extend(rows["flags"])
@@ -352,7 +352,7 @@ class Walk:
 
     def take_statics(self, fields: Mapping[str, Column]) -> None:
         """Rows of GC/BulkRootStaticVar."""
-        self._has_roots = True
+        self._has_statics = True
         names = ("ObjectID", "TypeID", "Flags", "GCRootID", "FieldName")
         for row in zip(*(fields[name].to_pylist() for name in names), strict=True):
             self.statics.append(Root(address=row[0], type_id=row[1], flags=int(row[2]), root_id=row[3], name=row[4]))
@@ -412,8 +412,10 @@ class Walk:
                 found.append(f"{name}: block {expected:,} was expected, {came:,} came")
             if number in (NODES, EDGES) and blocks.uneven:
                 found.append(f"{name}: {blocks.uneven:,} blocks have not as many rows as the first, {blocks.full:,}")
-        if len(self.address) and not self._has_roots:
-            found.append("no GC/BulkRootEdge and no GC/BulkRootStaticVar came: what holds the objects is not known")
+        if len(self.address) and not self._has_edges:  # every heap has some: each process has handles
+            and_statics = "" if self._has_statics else " and no GC/BulkRootStaticVar"
+            of_which = "which stacks and handles hold" if self._has_statics else "what holds the"
+            found.append(f"no GC/BulkRootEdge{and_statics} came: {of_which} objects is not known")
         if self.damaged:
             found.append(f"{self.damaged:,} events were shorter than they say")
         if self.overlong:

@@ -174,7 +174,9 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
         began = time.monotonic()
         with stop.waiting():
             pid = client.target_pid(timeout_s=timeout_s)
-            starts = let_start(client, stop) or options.target.listens  # who is refused runs on
+            left_s = timeout_s - (time.monotonic() - began)  # who has said nothing yet does not get the time twice
+            with bounded(client, max(left_s, TICK_S)):
+                starts = let_start(client, stop) or options.target.listens  # who is refused runs on
             if has_no_sampler(pid):
                 raise NotPossible("A heap of NativeAOT", NATIVE)
             major = _major_version(client)

@@ -224,12 +224,15 @@ class LiveReport:
         *,
         has_all: bool = True,
         runtime: RuntimeFacts = _USUAL,
+        begun: float | None = None,
     ) -> None:
-        """``name_methods`` takes the names of what was compiled until now. ``has_all``: the session has the providers of the question."""
+        """``name_methods`` takes the names of what was compiled until now. ``has_all``: the session has the providers of the question. ``begun``:
+        when it began, by the clock of ``time.monotonic``; None: now.
+        """
         self.live, self._name_methods = live, name_methods
         self._kind, self._has_all = kind, has_all
-        self._begun, self._ended = time.monotonic(), math.inf
-        self._fold = kind.asked(lambda: self._ended - self._begun, runtime)
+        self._begun, self._ended = time.monotonic() if begun is None else begun, math.inf
+        self._fold = kind.asked(lambda: max(self._ended - self._begun, 0.0), runtime)
 
     def __enter__(self) -> Self:
         return self
@@ -285,10 +288,11 @@ def start_report(
     # a process that ends by itself tells names in its own session alone
     chosen = replace(options.composed(), rundown_keyword=RUNDOWN_KEYWORD, rundown_fallback=RUNDOWN_FALLBACK)
     live = start_watching(client, options, over=over, suspended=suspended, chosen=chosen, symbols=symbols, settled=True)
+    begun = time.monotonic()
     try:
         if not was_held:  # otherwise nothing was compiled yet
             read_names(client, symbols)
     except BaseException:
         live.close()
         raise
-    return LiveReport(live, asked, lambda: read_names(client, symbols), has_all=has_all, runtime=runtime)
+    return LiveReport(live, asked, lambda: read_names(client, symbols), has_all=has_all, runtime=runtime, begun=begun)

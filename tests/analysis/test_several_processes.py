@@ -1,0 +1,89 @@
+"""Recordings of several processes: what one tells is not taken for what the others do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.analysis.test_thread_pool import begun, queued
+from tests.analysis.traces import Seen, allocation_sample, allocation_tick, external, managed, said, traced
+
+from dotnetdiag.analysis.allocations import STATED, allocations
+from dotnetdiag.analysis.logs import logs
+from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts
+from dotnetdiag.analysis.thread_pool import TPL, threadpool
+from dotnetdiag.analysis.threads import ThreadsFold, threads
+from dotnetdiag.trace.trace import Trace
+
+OTHER = 79
+LOGGING = "Microsoft-Extensions-Logging"
+
+
+def of_two(*events: Seen) -> Trace:
+    """Threads from 10 on are of the other process."""
+    numbers = {event.thread for event in events}
+    ordered = sorted(events, key=lambda one: one.ms)
+    return traced(*ordered, version=6, processes={one: OTHER for one in numbers if one >= 10})
+
+
+def by(thread: int, *events: Seen) -> list[Seen]:
+    return [replace(event, thread=thread) for event in events]
+
+
+def test_ticks_count_of_a_process_without_samples() -> None:
+    ticks = [allocation_tick(ms, "App.T", 50_000_000, 24) for ms in range(10)]
+    samples = [allocation_sample(ms + 0.5, "App.S", 24) for ms in range(10)]
+    made = allocations(of_two(*by(1, *samples, allocation_tick(3.2, "App.S", 1000, 24)), *by(10, *ticks)))
+    alone = allocations(of_two(*by(1, *samples)))
+    found = {row["pid"]: row["bytes"] for row in made.by_thread}
+    assert found[OTHER] == 500_000_000
+    assert sum(found.values()) == made.totals.bytes == alone.totals.bytes + 500_000_000
+    assert sum(made.by_second.values("bytes")) == made.totals.bytes
+    assert (made.totals.source, made.totals.error_bytes) == ("samples and ticks", None)
+    assert made.notes[:2] == (STATED["samples"], STATED["ticks"])
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_messages_as_json_count_of_a_process_without_texts(both: bool) -> None:
+    as_text = [message(ms, 1, "FormattedMessage", FormattedMessage="hello") for ms in range(3)]
+    as_json = [message(ms + 0.5, 10, "MessageJson", ArgumentsJson="{}") for ms in range(5)]
+    of_first = [message(ms + 0.1, 1, "MessageJson", ArgumentsJson="{}") for ms in range(3)] if both else []
+    made = logs(of_two(*as_text, *as_json, *of_first))
+    assert made.totals.count == len(made.messages) == sum(made.by_event.values("count")) == 8
+    assert [row["pid"] for row in made.messages].count(OTHER) == 5
+    assert made.messages.values("ms") == sorted(made.messages.values("ms"))
+    assert {row["message"] for row in made.messages} == {"hello", None}
+
+
+def message(ms: float, thread: int, kind: str, **fields: str) -> Seen:
+    number = {"FormattedMessage": 1, "MessageJson": 5}[kind]
+    values: dict[str, int | str] = {"Level": 2, "LoggerName": "App", "EventId": 7, "EventName": "E", **fields}
+    return said(ms, thread, provider=LOGGING, number=number, name=kind, **values)
+
+
+def test_a_queue_that_is_left_out_is_named() -> None:
+    work = [event for ms in range(10) for event in (queued(ms, 1, ms + 1), begun(ms + 0.5, 1, ms + 1))]
+    tasks = [said(ms, 10, provider=TPL, number=7, name="TaskScheduled", TaskID=ms + 1) for ms in range(5)]
+    made = threadpool(of_two(*work, *tasks))
+    assert made.totals.count == 10
+    assert f"of which the recording has tasks alone: {OTHER}" in made.notes[0]
+    assert threadpool(of_two(*work)).notes == ()
+
+
+def test_what_is_not_told_of_a_process_is_none_where_others_tell_it() -> None:
+    made = threads(of_two(*(managed(ms, 1, "App.M") for ms in range(10)), *by(10, allocation_tick(3, "T", 1000, 24))))
+    rows = {row["pid"]: row for row in made.threads}
+    assert (rows[OTHER]["cpu_ms"], rows[OTHER]["waiting_ms"], rows[OTHER]["samples"]) == (None, None, None)
+    own = next(row for pid, row in rows.items() if pid != OTHER)
+    assert (own["cpu_ms"], own["samples"], own["allocated_bytes"]) == (9.0, 9, None)
+    assert (made.totals.cpu_ms, made.notes) == (9.0, ())
+
+
+def test_a_sampler_without_states_is_that_of_its_process() -> None:
+    asked = ThreadsFold(runtime=lambda: RuntimeFacts(tells_states=False))
+    trace = of_two(*(managed(ms, 1, "App.M") for ms in range(10)), *(external(ms, 10, "App.N") for ms in range(10)))
+    for window in trace.windows(asked.wants):
+        asked.feed(window)
+    made = asked.result()
+    assert {row["pid"] == OTHER: row["cpu_ms"] for row in made.threads} == {True: None, False: 9.0}
+    assert (made.totals.cpu_ms, made.notes) == (9.0, (NO_STATES,))
