@@ -79,7 +79,7 @@ def test_keywords_that_would_tell_are_named(has: tuple[str, ...], note: str | No
 
 
 def test_where_nothing_came_in_time_there_is_an_answer() -> None:
-    trace = dd.open(recording("gc-10.nettrace"))
+    trace = dd.open(recording("startup-10.nettrace"))
     fold = room.StartupFold(first_s=1e-6)
     late = list(trace.windows(fold.wants, size=64))[-1]
     with pytest.MonkeyPatch.context() as patch:
