@@ -170,6 +170,9 @@ def test_a_narrow_terminal_has_the_columns_that_answer(file: Path) -> None:
         assert max(map(len, rows)) <= columns
         assert {"gen", "reason", "pause", "after"} <= set(rows[0].split())
         assert all((name in rows[0].split()) == (columns == 170) for name in ("plan", "mark", "sweep"))
+        said = " ".join(rows)
+        assert ("Left out, for the terminal is narrow:" in said) == (columns == 80)
+        assert {"plan", "mark", "sweep"} <= set(said.replace(",", " ").replace(".", " ").split())
 
 
 def test_calls_that_are_not_inlined_and_not_shown_are_counted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -185,11 +185,27 @@ def table(
     """A table of cleaned cells. ``right`` names the columns that are aligned to the right.
 
     Where a terminal is too narrow for ``room`` cells of the last column (all of it, if it is aligned to the right), columns of ``drop`` are left out,
-    one after the other. Then the last column is shortened, as ``shorten`` has it. Nothing else gives way.
+    one after the other, and named below. Then the last column is shortened, as ``shorten`` has it. Nothing else gives way.
     """
-    cleaned = [list(map(clean, row)) for row in rows]
+    cleaned, everything = [list(map(clean, row)) for row in rows], columns
     if drop and sys.stdout.isatty():
         columns, cleaned = _narrowed(columns, cleaned, right, drop, room)
+    _write(columns, cleaned, right, shorten, room)
+    if len(columns) < len(everything):
+        from textwrap import wrap
+
+        left_out = ", ".join(name for name in everything if name not in columns)
+        for line in wrap(f"Left out, for the terminal is narrow: {left_out}.", max(_terminal_width(), 2 * LEAST_WIDTH)):
+            echo(line)
+
+
+def _write(
+    columns: Sequence[str],
+    cleaned: list[list[str]],
+    right: Sequence[str],
+    shorten: Callable[[str, int], str],
+    room: int,
+) -> None:
     widths = _widths(columns, cleaned)
     if is_terminal() or sys.stdout.isatty():
         room = _terminal_width() - _frame(widths) - sum(widths[:-1])
