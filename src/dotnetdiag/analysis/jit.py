@@ -17,7 +17,7 @@ from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, named
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, PooledTexts, having, named
 from dotnetdiag.analysis.native import NO_COMPILER, native_of
 from dotnetdiag.analysis.pairs import latest_rows, pairs, picked
 from dotnetdiag.analysis.report import Report
@@ -50,8 +50,6 @@ TIERS = (
 _OF_TIERS = [TIERS.index(name) for name in ("OptimizedTier1", "QuickJittedInstrumented", "OptimizedTier1Instrumented")]
 """What is compiled in the background, where the method had code before: its end has a ReJITID then (3.1 to 10), and none where it is called."""
 _NAME = ("MethodNamespace", "MethodName", "MethodSignature")
-MOST_NAMES = 1 << 20
-"""Different parts of names of methods that are told apart."""
 _NAMED_ROWS = 1 << 14
 """Methods whose names are Python's texts at once."""
 FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
@@ -107,8 +105,10 @@ class JitFold:
 
     def __init__(self, *, is_native: Callable[[], bool] = lambda: False) -> None:
         self._is_native = is_native
-        self._parts = Texts(MOST_NAMES)
-        self._starts = KeptEvents(having(JITTING), ("MethodID", "MethodILSize"), names=_NAME, texts=self._parts)
+        self._parts = PooledTexts()
+        self._starts = KeptEvents(
+            having(JITTING), ("MethodID", "MethodILSize"), names=dict.fromkeys(_NAME, self._parts)
+        )
         self._ends = KeptEvents(having(LOADED), ("MethodID", "MethodSize", "MethodFlags", "ReJITID"))
         self._entries = KeptEvents(having(ENTRY), ("MethodID", "EntryPoint"))
         self._in_background = [KeptEvents(named(name)) for name in _BACKGROUND]

@@ -67,6 +67,8 @@ class Kept:
         return self if own.all() else self.of(np.flatnonzero(own))
 
 
+MOST_POOLED = 256 << 20
+"""Bytes of texts that are kept as such."""
 OTHERS = "(others)"
 """The text in the place of those that are too many."""
 
@@ -129,6 +131,30 @@ class Texts:
         return self._numbers[text]
 
 
+class PooledTexts:
+    """Different texts, nearly one for each event: they are bytes in one place, for as texts of Python's each takes 250 bytes more. As :class:`Texts`,
+    but for when there are too many bytes: then all that come are one that says so.
+    """
+
+    def __init__(self, most_bytes: int = MOST_POOLED) -> None:
+        self._ids, self._most, self._others = TextIds(), most_bytes, NONE
+
+    def __getitem__(self, number: int) -> str:
+        return self._ids.text(number) if number >= 0 else ""
+
+    def numbers(self, column: Column | None, count: int) -> Array:
+        """Of each row the number of its text; :data:`NONE` where there is no column."""
+        if column is None:
+            return np.full(count, NONE, np.int64)
+        if self._ids.size_bytes > self._most:
+            if self._others == NONE:
+                (self._others,) = self._ids.of(Text.from_pylist([OTHERS])).tolist()
+            return np.full(count, self._others, np.int64)
+        if not isinstance(column, Text):
+            column = Text.from_pylist([str(value or "") for value in column.to_pylist()])
+        return self._ids.of(column)
+
+
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import
 class ListField:
     """A list of structs: the first ``most`` of each event, and ``names`` of their fields. What is missing is 0; NaN where a version of the event
@@ -151,7 +177,7 @@ class KeptEvents:
         wants: Callable[[EventSchema], bool],
         numbers: Iterable[str] = (),
         *,
-        names: Iterable[str] | Mapping[str, Texts] = (),
+        names: Iterable[str] | Mapping[str, Texts | PooledTexts] = (),
         lists: Mapping[str, ListField] | None = None,
         texts: Texts | None = None,
         activities: bool = False,
@@ -164,7 +190,10 @@ class KeptEvents:
         self._numbers, self._lists = tuple(numbers), dict(lists or {})
         self._header = ("activity", "related") if activities else ()
         self.texts = Texts() if texts is None else texts
-        self._names = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names, self.texts)
+        given: Mapping[str, Texts | PooledTexts] = (
+            names if isinstance(names, Mapping) else dict.fromkeys(names, self.texts)
+        )
+        self._names = dict(given)
         self._parts: list[Kept] = []
         self.latest_ms = -np.inf
         """The latest time of an event that was ever kept."""

@@ -33,6 +33,10 @@ class TextIds:
         data = np.ascontiguousarray(column.data).data if len(column.data) else memoryview(bytes(1))
         return self._table.intern_many(data, starts, np.diff(column.offsets)).astype(np.int64) - 1
 
+    def text(self, number: int) -> str:
+        """One of them; empty for a number that none has."""
+        return self._table.raw(number + 1).decode("utf-8", "surrogatepass")
+
     def texts(self, first: int = 0) -> list[str]:
         """Those from a number on."""
         offsets, pool = self._table.pieces(first + 1)
