@@ -6,12 +6,14 @@ import re
 
 from dotnetdiag.errors import GrammarError, UsageError
 
+DURATION = "duration"
+"""What is called so in errors."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d)", re.IGNORECASE)
 _CLOCK = re.compile(r"(?:(\d+)[:.])?(\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 
 
-def parse_duration(text: str, what: str = "duration") -> float:
+def parse_duration(text: str, what: str = DURATION) -> float:
     """Seconds of ``30s``, ``1m30s``, ``500ms`` or ``dd:hh:mm:ss``. A bare number is refused: dotnet-trace takes it for days.
 
     ``what`` it is stands in errors.
@@ -32,7 +34,7 @@ def parse_duration(text: str, what: str = "duration") -> float:
     return total
 
 
-def seconds_of(duration: float | str | None, what: str = "duration") -> float | None:
+def seconds_of(duration: float | str | None, what: str = DURATION) -> float | None:
     """Seconds of a number of them or of a text; None stays None. Raises GrammarError, UsageError for a negative number."""
     if duration is None:
         return None

@@ -132,3 +132,17 @@ def test_a_question_mark_asks_for_help(words: list[str]) -> None:
     done = CliRunner().invoke(commands, [*words, "-?"], prog_name="dotnetdiag")
     assert done.exit_code == 0
     assert done.output.startswith(f"Usage: {' '.join(['dotnetdiag', *words])}")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("gcdump", "watch", "-p", "1", "--every", "1x"), "--every"),
+        (("gcdump", "collect", "-p", "1", "-t", "1x"), "--timeout"),
+        (("trace", "collect", "-p", "1", "--duration", "1x"), "--duration"),
+    ],
+)
+def test_a_duration_that_is_none_is_told_with_its_option(words: tuple[str, ...], option: str) -> None:
+    found = CliRunner().invoke(commands, words)
+    assert isinstance(found.exception, GrammarError)
+    assert str(found.exception).startswith(f"{option}: write 30s, 5m")

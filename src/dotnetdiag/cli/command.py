@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from dotnetdiag.cli import verdict
+from dotnetdiag.durations import DURATION
+from dotnetdiag.errors import GrammarError
 
 _BOOLEANS = ("true", "false", "1", "0", "yes", "no")
 _TARGETS = ("pid", "pids", "name", "names", "wait_for", "port", "ports", "router")
@@ -47,6 +49,16 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         verdict.settle(0)  # what another verb of this process came to
         return super().parse_args(ctx, args if ctx.resilient_parsing else _Words(self, ctx).plain(args))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Of a duration that is none it is said which option has it."""
+        try:
+            return super().invoke(ctx)
+        except GrammarError as error:
+            having = [one for one in self.params if one.name and ctx.params.get(one.name) == error.text]
+            if error.what != DURATION or len(having) != 1 or not isinstance(having[0], click.Option):
+                raise
+            raise GrammarError(max(having[0].opts, key=len), error.text, error.position, error.problem) from error
 
     def has_as_argument(self, ctx: click.Context, args: Sequence[str], at: int) -> bool:
         """Whether the word at a place of a command line of this verb is an argument: no option, and not what one has as its value."""
