@@ -20,6 +20,7 @@ from dotnetdiag.analysis.exceptions import ExceptionsFold
 from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, are_states_told, facts_of
+from dotnetdiag.analysis.profile import DIGITS
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.running_groups import KeyedGroups
 from dotnetdiag.analysis.sample_sums import SampleSums
@@ -152,7 +153,7 @@ class ThreadsFold:
             # of a process without such events nothing is told, where others have some
             told_of = states if name in ("cpu_ms", "waiting_ms") else {pid for pid, _, _ in of}
             known = is_among(pids, np.array(sorted(told_of), np.int64))
-            values = np.array([of.get(key, 0.0) for key in keys])
+            values = np.round([of.get(key, 0.0) for key in keys], DIGITS)
             columns[name] = number(values, known) if name.endswith("_ms") else whole(values, known)
         return ThreadReport(
             threads=answer_table("threads", columns, notes, self._losses.told),
@@ -220,7 +221,7 @@ class _Life:
 
 def _of_processes(figures: Mapping[Key, float], pids: set[int]) -> float | None:
     """The sum of some processes, None of none."""
-    return sum(value for (pid, _, _), value in figures.items() if pid in pids) if pids else None
+    return round(sum(value for (pid, _, _), value in figures.items() if pid in pids), DIGITS) if pids else None
 
 
 def _allocated(profile: StackProfile, lives: ThreadLives) -> dict[Key, float]:
