@@ -29,7 +29,7 @@ MOST_SAMPLES = 1 << 17
 """Where there are no more each has a row of its own."""
 SUMMED_SAMPLES = 1 << 16
 """So many are summed at once, with 10 MB."""
-_KEY = np.dtype([("thread", np.int64), ("stack", np.int64), ("state", np.int64), ("life", np.int64)])
+_KEY = np.dtype([("thread", np.uint64), ("stack", np.int64), ("state", np.int64), ("life", np.int64)])
 _SUMMED = "count", "weight", "ran", "waited", "kept"
 _ROW = np.dtype([*_KEY.descr, ("first", np.int64), ("last", np.int64), *((name, np.float64) for name in _SUMMED)])
 TOGETHER = "samples that are alike in thread and stack are one, for there are very many: their order is not told"
@@ -100,7 +100,7 @@ class SampleSums(CpuFold):
         super().__init__()
         self._lives, self._most = lives, most
         self._sums = _Sums()
-        self._limits: tuple[Array, Array] = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._limits: tuple[Array, Array] = np.zeros(0, np.uint64), np.zeros(0, np.int64)
         """Of threads that have a sample held: their numbers, ascending, and how long that ran at most."""
         self._last: Array = np.zeros(0, np.int64)
         """The threads whose last sample counts nothing."""
@@ -176,10 +176,10 @@ class SampleSums(CpuFold):
 
     def _carry(self, limit: Array, thread: Array, last: Array) -> None:
         """Samples that were held may not have run longer than was known before; those that are held now take along what is known."""
-        first, thread = np.append(True, last[:-1]), thread.astype(np.int64)
+        first, thread = np.append(True, last[:-1]), thread.astype(np.uint64)
         known, most = self._limits
         place = np.searchsorted(known, thread[first])
-        is_known = np.append(known, -1)[place] == thread[first]
+        is_known = (place < len(known)) & (np.append(known, np.uint64(0))[place] == thread[first])
         limit[first] = np.minimum(limit[first], np.where(is_known, np.append(most, 0)[place], NO_LIMIT))
         order = np.argsort(thread[last])
         self._limits = thread[last][order], limit[last][order]
@@ -192,7 +192,7 @@ class SampleSums(CpuFold):
             pid, tid = ids.T
             life = self._lives.number(pid, tid, start / 1e6)
             rest = np.maximum(self._lives.next_ms(pid, tid, life) - start / 1e6, 0.0)
-        keys = [numbers[samples.thread].astype(np.int64), samples.stack, samples.state, life]
+        keys = [numbers[samples.thread].astype(np.uint64), samples.stack, samples.state, life]
         values = {
             "count": np.ones(len(samples)),
             "weight": weight,
