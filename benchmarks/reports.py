@@ -36,9 +36,13 @@ ROWS = (
     ("advice", "many"),
     ("advice", "long"),
     ("startup", "long"),
+    ("threads", "sampled"),
+    ("advice", "sampled"),
+    ("startup", "sampled"),
+    ("tasks", "awaited"),
 )
 """What has a row for each of very many, and what asks all questions of them."""
-PAGES = ("many", "long", "requested", "thrown")
+PAGES = ("many", "long", "requested", "thrown", "sampled", "awaited")
 """Of what a page of all reports is written."""
 OTHERS = (
     "allocations",

@@ -12,6 +12,8 @@ many          2 million   a hundred thousand collections of a program that makes
 compilations  some 1,000  what a program that does a little of everything lets the compiler do
 thrown        2 million   four hundred thousand exceptions, with who caught them
 requested     1.4 million two hundred thousand requests, each with one within it, made by :mod:`requested`
+sampled       3.2 million samples of eight threads, made by :mod:`sampled`
+awaited       3.2 million 1.6 million awaits, five in each other, made by :mod:`awaited`
 ============  ==========  ============================================================================================
 """
 
@@ -25,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import requested
+from benchmarks import awaited, requested, sampled
 from tests.live.runtimes import Target, unpack, workload
 
 from dotnetdiag.client import Client, TraceSession
@@ -82,7 +84,7 @@ RECIPES = {
         rundown=True,
     ),
 }
-MADE = {"requested": requested.make}
+MADE = {"requested": requested.make, "sampled": sampled.make, "awaited": awaited.make}
 
 
 def trace(name: str) -> Path:
