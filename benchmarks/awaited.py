@@ -30,8 +30,8 @@ def make(path: Path) -> None:
             tasks = range(first, first + DEEP)
             for place, task in enumerate(tasks):
                 begun = struct.pack("<iiiii", 1, 0, task, ASYNCHRONOUS, task - 1 if place else 0)
-                writer.write_event(10, time, begun, thread=thread, stack=stacks[place])
+                writer.write_event(10, time, begun, thread=thread, stack=stacks[place], is_sorted=True)
                 time += STEP
             for task in reversed(tasks):
-                writer.write_event(11, time, struct.pack("<iii", 1, 0, task), thread=thread)
+                writer.write_event(11, time, struct.pack("<iii", 1, 0, task), thread=thread, is_sorted=True)
                 time += STEP

@@ -8,8 +8,8 @@ from pathlib import Path
 from dotnetdiag.nettrace import Metadata, Writer
 
 SAMPLES, THREADS, STACKS = 3_200_000, 8, 100
-STEP = 12_500
-"""Ticks, of 10 ns, from one event to the next: each thread is sampled once in a millisecond."""
+STEP = 125_000
+"""Ticks, of a nanosecond, from one event to the next: each thread is sampled once in a millisecond."""
 PROVIDER = "Microsoft-DotNETCore-SampleProfiler"
 
 
@@ -21,4 +21,4 @@ def make(path: Path) -> None:
         stacks = [writer.add_stack([0x1000 * one, 0x9000000, 0x9001000]) for one in range(1, STACKS + 1)]
         for one in range(SAMPLES):
             payload, stack = states[one // THREADS % 3], stacks[one * 7 % STACKS]
-            writer.write_event(1, one * STEP, payload, thread=1 + one % THREADS, stack=stack)
+            writer.write_event(1, one * STEP, payload, thread=1 + one % THREADS, stack=stack, is_sorted=True)

@@ -41,12 +41,13 @@ class Lender(Arenas):
         super().__init__()
         self._sifts = sifts
         self._latest: tuple[Translation, Tables] | None = None
-        self._bytes_per_row = np.inf
+        self._bytes_per_row = 0.0
+        """As few as any piece had that became rows; 0 before the first: three of 4 MB that did were 65 MB of rows."""
 
     def expect_rows(self, rows: int, size_bytes: int) -> None:
         """Of the events in so many bytes these have columns."""
-        if rows:
-            self._bytes_per_row = min(self._bytes_per_row, size_bytes / rows)
+        if size_bytes:
+            self._bytes_per_row = min(self._bytes_per_row or np.inf, size_bytes / rows if rows else np.inf)
 
     @property
     def group_bytes(self) -> int:
