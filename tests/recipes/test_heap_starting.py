@@ -214,3 +214,21 @@ def test_a_suspect_is_held_by_what_grew_and_not_by_what_holds_most() -> None:
     (suspect,) = seen.result(None).suspects
     assert suspect.row["type"] == "Byte[]"
     assert suspect.path == ("Root", "Leak", "Byte[]")
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_recording_of_what_came_is_kept_whether_the_next_session_tells_something_or_not(
+    tmp_path: Path, answers: bool
+) -> None:
+    """It was emptied for the next, which a process that has ended does not answer."""
+    data, path = data_of("heap-10.nettrace")[:-1], tmp_path / "heap.nettrace"  # without its end
+    with Runtime("10", listen=tmp_path / "r", replay=data) as runtime:
+        observer = HeapObserver(again=lambda _: None if answers else runtime.misbehave("*", "close:0"))
+        options = HeapOptions(target=Target(port=f"{runtime.address},connect"), timeout=SOON_S)
+        with write_collected(options, path, force=False) as writing:
+            done = collect_heap(writing.options, observer)
+            _, size = writing.finish(done, path)
+    assert done.session == (done.attempts if answers else 1)
+    assert done.attempts > 1
+    assert path.read_bytes() == data
+    assert (size, done.size_bytes, done.heap.completeness.complete) == (len(data), len(data), False)

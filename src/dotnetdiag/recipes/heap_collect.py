@@ -139,7 +139,7 @@ class CollectedHeap:
     """A heap, and how it was collected. ``size_bytes``: of what came; ``pause_ms``: how long the program stood still, None where that was
     not told; ``attempts``: more than 1 where something was missing the first time, ``walks`` how many walks they had, and ``all_pauses_ms`` what
     these came to: at least, unless ``are_pauses_known``. Where another session asks for the heap too, the runtime may walk it once more for that one
-    when this one begins anew, and tells nobody.
+    when this one begins anew, and tells nobody. ``session``: by which the heap came, from 1 on: a later one may have told nothing.
     """
 
     heap: Heap
@@ -148,6 +148,7 @@ class CollectedHeap:
     duration_s: float
     attempts: int
     walks: int = 1
+    session: int = 1
     all_pauses_ms: float | None = None
     are_pauses_known: bool = True
     notes: tuple[str, ...] = field(default=())
@@ -186,15 +187,17 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
         observer.started(pid)
         attempts, buffer_mb = 1, options.buffer_mb
         pauses: list[tuple[float, bool]] = []
-        earlier: tuple[Heap, int] | None = None
+        earlier: tuple[Heap, int, int] | None = None
+        session = 0
         again = has_other = False
         while True:
             walk = _Walk(client, options, timeout_s, observer, stop, loading, major=major, starts=starts)
+            session += 1
             try:
                 heap, lost = walk.run(buffer_mb, again=again)
             except _SILENT as error:
                 if earlier is not None:
-                    heap, walk.size_bytes = earlier
+                    heap, walk.size_bytes, session = earlier
                     walk.notes.append(f"Once more it did not answer ({error}): this is what came before.")
                     break
                 if isinstance(error, TransportError) and life.has_ended():
@@ -224,17 +227,19 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             nameless = not lost and all(problem.endswith(NAMELESS) for problem in heap.completeness.problems)
             if nameless and attempts > 1:
                 break  # the other session goes on
+            if not (lost or nameless) and life.has_ended():
+                break  # nobody answers once more
             why = heap.completeness.problems[-1] if not lost else f"{lost:,} events were lost"
             observer.again(f"{why}, for another session was told of them" if nameless else why)
             has_other |= not lost
             if lost:
                 buffer_mb = LARGER_BUFFER_MB
             attempts += 1
-            earlier = (heap, walk.size_bytes) if heap.nodes <= KEPT_NODES else None
+            earlier = (heap, walk.size_bytes, session) if heap.nodes <= KEPT_NODES else None
             del heap
             again = True
             walk.over.wait(PARTING_S)  # or the next is told of no type that this one was told of
-        if not walk.ended_by_itself and life.has_ended():
+        if not (walk.ended_by_itself and heap.completeness.complete) and life.has_ended():
             walk.notes.append(f"T{ENDED[1:]}.")
         elif any(problem.endswith(NAMELESS) for problem in heap.completeness.problems):
             walk.notes.append(NAMELESS_WHY)
@@ -247,6 +252,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             all_pauses_ms=sum(ms for ms, _ in pauses) if pauses else None,
             are_pauses_known=all(known for _, known in pauses) and not has_other,
             walks=len(pauses),
+            session=session,
             notes=tuple(walk.notes),
         )
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dotnetdiag.heap.heap import Heap
 
 RAW = ".nettrace"
+_PIECE_BYTES = 1 << 20
 
 
 def new_path(pid: int | None) -> Path:
@@ -48,13 +49,13 @@ class Writing:
 
     def __init__(self, options: HeapOptions, path: Path | None, raw: IO[bytes] | None, *, force: bool) -> None:
         self._path, self._raw, self._force = path, raw, force
+        self._begins: list[int] = []
         self.options = options if raw is None else replace(options, raw=self._begin)
 
     def _begin(self) -> Callable[[memoryview], object]:
-        """The session begins, maybe anew."""
+        """The session begins, maybe anew: then behind what came before, which may have to do."""
         assert self._raw is not None
-        self._raw.seek(0)
-        self._raw.truncate()
+        self._begins.append(self._raw.seek(0, os.SEEK_END))
         return self._raw.write
 
     def finish(self, done: CollectedHeap, path: Path) -> tuple[Path, int]:
@@ -63,7 +64,19 @@ class Writing:
         if self._raw is None:
             chosen = HEAP_FORMATS["gcdump"] if is_stream(path) or not path.suffix else heap_format_of(path.name)
             return path, write_heap(done.heap, path, chosen.name, force=self._force)
-        return path, self._raw.tell()
+        return path, self._leave(self._raw, done.session)
+
+    def _leave(self, raw: IO[bytes], session: int) -> int:
+        """Nothing but what came by one session; how many bytes that is."""
+        begin, *behind = [*self._begins, raw.seek(0, os.SEEK_END)][session - 1 :]
+        size = behind[0] - begin
+        for done in range(0, size if begin else 0, _PIECE_BYTES):
+            raw.seek(begin + done)
+            piece = raw.read(min(_PIECE_BYTES, size - done))
+            raw.seek(done)
+            raw.write(piece)
+        raw.truncate(size)
+        return size
 
 
 @contextmanager
@@ -84,7 +97,7 @@ def write_collected(options: HeapOptions, path: Path | None, *, force: bool) -> 
         return
     if is_stream(path):
         raise UsageError("a session that may begin anew needs a plain file")
-    with replacing(path, force=force) as file:
+    with replacing(path, force=force, readable=True) as file:
         yield Writing(options, path, file, force=force)
 
 

@@ -93,18 +93,19 @@ def is_stream(path: Path) -> bool:
 
 
 @contextmanager
-def replacing(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """A file to write. Its ``tell`` counts what was written, also where nothing can be sought.
+def replacing(path: Path, *, force: bool, readable: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write, and to read what was written if it has to be ``readable``. Its ``tell`` counts what was written, also where nothing can be
+    sought.
 
     Only its owner can read a file that is made: a trace holds command lines, paths and what was logged.
     Raises as ``check_outputs``, and OutputError for what the system refuses; the temporary file is gone after any error.
     """
-    with replacing_together(force=force) as create:
+    with replacing_together(force=force, readable=readable) as create:
         yield create(path)
 
 
 @contextmanager
-def replacing_together(*, force: bool) -> Iterator[Callable[[Path], IO[bytes]]]:
+def replacing_together(*, force: bool, readable: bool = False) -> Iterator[Callable[[Path], IO[bytes]]]:
     """Creates files as ``replacing`` does, one after the other. All are complete and closed before the first takes its name."""
     outputs: list[_Output] = []
     current = None
@@ -114,7 +115,7 @@ def replacing_together(*, force: bool) -> Iterator[Callable[[Path], IO[bytes]]]:
         check_outputs([path], force=force)
         current = _Output(path, force=force)
         outputs.append(current)
-        return current.open()
+        return current.open(readable=readable)
 
     try:
         yield create
@@ -159,8 +160,11 @@ class _Output:
         self._part = None if self._place is None else _name_beside(self._place)
         self._file: IO[bytes] | None = None
 
-    def open(self) -> IO[bytes]:
-        self._file = _open_stream(self.path) if self._part is None else open(self._part, "xb", opener=_private)  # noqa: SIM115 - see close
+    def open(self, *, readable: bool = False) -> IO[bytes]:
+        if self._part is None:
+            self._file = _open_stream(self.path)
+        else:
+            self._file = open(self._part, "x+b" if readable else "xb", opener=_private)  # noqa: SIM115 - see close
         return self._file
 
     def close(self) -> None:
