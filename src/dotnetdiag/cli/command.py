@@ -58,7 +58,9 @@ class Command(click.Command):
             having = [one for one in self.params if one.name and ctx.params.get(one.name) == error.text]
             if error.what != DURATION or len(having) != 1 or not isinstance(having[0], click.Option):
                 raise
-            raise GrammarError(max(having[0].opts, key=len), error.text, error.position, error.problem) from error
+            named = GrammarError(max(having[0].opts, key=len), error.text, error.position, error.problem)
+            named.what = error.what  # the exit code of --compat goes by it
+            raise named from error
 
     def has_as_argument(self, ctx: click.Context, args: Sequence[str], at: int) -> bool:
         """Whether the word at a place of a command line of this verb is an argument: no option, and not what one has as its value."""
