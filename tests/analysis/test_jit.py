@@ -9,6 +9,8 @@ from tests.analysis.traces import Seen, traced
 from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis.jit import FOREGROUND, TIERED, TIERS, jit
+from dotnetdiag.analysis.kept_events import NONE, OTHERS, PooledTexts
+from dotnetdiag.events.columns import Text
 
 
 def compiled(
@@ -54,3 +56,13 @@ def test_methods_that_had_the_same_id_one_after_the_other_are_two() -> None:
     rows = {row["method"]: (row["count"], row["native_bytes"]) for row in made.by_method}
     assert rows == {"dynamicClass.First()": (1, 10), "dynamicClass.Second()": (2, 50)}
     assert made.totals.again == 1
+
+
+def test_names_beyond_the_room_for_them_are_others() -> None:
+    texts = PooledTexts(most_bytes=8)
+    names = [Text.from_pylist(some) for some in (["abc", "äöü", "abc", ""], ["abc", "new"], ["later"])]
+    numbers = [texts.numbers(column, len(column)).tolist() for column in names]
+    assert [[texts[one] for one in some] for some in numbers] == [["abc", "äöü", "abc", ""], [OTHERS] * 2, [OTHERS]]
+    assert numbers[0][0] == numbers[0][2]
+    assert texts.numbers(None, 2).tolist() == [NONE, NONE]
+    assert texts[NONE] == ""

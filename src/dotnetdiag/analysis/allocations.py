@@ -9,7 +9,6 @@ process that has samples the ticks do not count.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -60,8 +59,8 @@ _NAMELESS = ("", "NULL")
 @dataclass(frozen=True, kw_only=True)
 class AllocationTotals:
     """``source``: what was counted, ``samples`` or ``ticks`` (empty: nothing; ``samples and ticks`` where processes differ), and ``count`` how many.
-    ``objects``: about so many, None where the
-    events have no sizes (.NET Core 3.1). ``error_bytes``: one standard deviation of ``bytes``, None of ticks, which have no known one.
+    ``objects``: about so many, None where the events have no sizes (.NET Core 3.1). ``error_bytes``: one standard deviation of ``bytes``, None of
+    ticks, which have no known one.
     """
 
     source: str
@@ -198,10 +197,10 @@ class _Answer:
         self._kept = kept.of(own)
         self._types, self._seconds = types, seconds
         sampled = {pid for pid, kind in by_second if kind}
-        self._by_second = Counter[int]()
+        self._by_second: dict[int, float] = {}
         for (pid, kind), amounts in by_second.items():
-            if kind == (pid in sampled):
-                self._by_second.update(amounts)
+            for second, amount in amounts.items() if kind == (pid in sampled) else ():
+                self._by_second[second] = self._by_second.get(second, 0.0) + amount
         self._method = made.method.take(own)
         self._profile = with_leaves(made.profile, kept["type"][made.row], types)
         self._losses = made.losses

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field, replace
-from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, compact, mask, number, texts, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, narrow, of_source
@@ -147,7 +147,7 @@ class _Answer:
 
     def __init__(self, made: Lasting, operation: Kept, names: Sequence[str]) -> None:
         self._made, self._texts = made, names
-        self._pid, self._duration = _small(made.column("pid")), made.column("duration_ms")
+        self._pid, self._duration = compact(made.column("pid")), made.column("duration_ms")
         task, by = narrow(made.column("TaskID")), made.column("ContinueWithTaskID")
         is_blocking = made.column("Behavior") == BLOCKING
         by[is_blocking] = made.column("OriginatingTaskID")[is_blocking]
@@ -166,7 +166,7 @@ class _Answer:
         self._caller, self._depth = narrow(caller), depth
         del caller, depth
         of = _names_of(operation)
-        self._name = _small(of[first_rows(operation.pid, operation["TaskID"], self._pid, task)])
+        self._name = compact(of[first_rows(operation.pid, operation["TaskID"], self._pid, task)])
         del task
         # rows whose awaits have no stack, or no name in it, get the name of the task that awaits
         frames = made.stacks
@@ -182,7 +182,7 @@ class _Answer:
         self._method_ids = distinct(frame)
         for some in _slices(len(frame)):
             frame[some] = np.searchsorted(self._method_ids, frame[some])
-        self._method = _small(frame)
+        self._method = compact(frame)
         del frame
         shown = ["" if one < 0 else self._frames.name(one) for one in self._method_ids.tolist()]
         self._methods = Text.from_pylist(shown)
@@ -341,15 +341,6 @@ _COLUMNS = ("start_ms", "duration_ms", "pid", "tid", "task", "name", "awaited_by
 def _slices(rows: int) -> Iterator[slice[int, int, None]]:
     """So many rows, some of them at a time."""
     return (slice(first, min(first + _SLICE, rows)) for first in range(0, rows, _SLICE))
-
-
-def _small(numbers: Array) -> Array:
-    """The same in as few bytes as hold them."""
-    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=0))
-    for kind in (np.int8, np.int16, np.int32):
-        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
-            return numbers.astype(kind, copy=False)
-    return numbers
 
 
 def _names_of(operation: Kept) -> Array:

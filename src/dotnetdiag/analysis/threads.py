@@ -38,6 +38,8 @@ from dotnetdiag.trace.trace import Trace
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Key: TypeAlias = tuple[int, int, int]
 """Process, id, and which of the threads that had it: 0 for one that was there before."""
+Thread: TypeAlias = tuple[tuple[int, int], str]
+"""The ids of its process and its own, and its name."""
 
 TERMINATED = 86
 """AppDomainResourceManagement/ThreadTerminated."""
@@ -118,14 +120,15 @@ class ThreadsFold:
         samples, contention, waits = self._samples.rows(), self._contention.result(), self._waits.result()
         allocations, exceptions = self._allocations.result(), self._exceptions.result()
         told, lives = self._told(), self._lives
+        threads = self._threads(samples)
         figures = {
-            **self._sampled(samples),
+            **_sampled(samples, threads),
             "lock_ms": _summed(contention.waits, "duration_ms", lives),
             "wait_ms": _summed(waits.waits, "duration_ms", lives),
             "allocated_bytes": _allocated(allocations.profile, lives),
             "exceptions": _summed(exceptions.thrown, None, lives),
         }
-        names = {key: name for key, name in self._threads(samples).values() if name}
+        names = {key: name for key, name in threads.values() if name}
         for one in (contention.thread_names, waits.thread_names, _named(allocations.profile), exceptions.thread_names):
             names |= one
         keyed = {*told, *(key for one in figures.values() for key in one)}
@@ -134,7 +137,7 @@ class ThreadsFold:
         of_id = Counter(key[:2] for key in keys)
         ran = figures["cpu_ms"]
         has_samples = len(samples) > 0
-        states = self._with_states(samples)
+        states = self._with_states(samples, threads)
         has_states = len(states) > 0
         first = ran if has_states else figures["samples"]
         keys.sort(key=lambda key: -first.get(key, 0.0))
@@ -167,31 +170,17 @@ class ThreadsFold:
             notes=notes,
         )
 
-    def _threads(self, samples: Array) -> dict[int, tuple[tuple[int, int], str]]:
-        """The ids and the name of each number of a thread in sums of samples."""
+    def _threads(self, samples: Array) -> dict[int, Thread]:
+        """Of each number of a thread in sums of samples."""
         found = {number: self._samples.thread(number) for number in distinct(samples["thread"]).tolist()}
         return {number: (one.key, one.name) for number, one in found.items()}
 
-    def _with_states(self, samples: Array) -> set[int]:
+    def _with_states(self, samples: Array, threads: Mapping[int, Thread]) -> set[int]:
         """The processes whose samples say which threads ran."""
-        threads, runtime = self._threads(samples), self._runtime()
+        runtime = self._runtime()
         pids = np.array([threads[number][0][0] for number in samples["thread"].tolist()], np.int64)
         own = ((pid, samples[pids == pid]) for pid in distinct(pids).tolist())
         return {pid for pid, rows in own if are_states_told(rows["state"], rows["count"], runtime)}
-
-    def _sampled(self, samples: Array) -> dict[str, dict[Key, float]]:
-        """Time in managed code and outside of it, and samples, by thread."""
-        threads = self._threads(samples)
-        first, which = combined([samples["thread"], samples["life"]], len(samples))
-        rows = zip(samples["thread"][first].tolist(), samples["life"][first].tolist(), strict=True)
-        keys = [(*threads[number][0], life) for number, life in rows]
-        columns = {"cpu_ms": "ran", "waiting_ms": "waited", "samples": "count"}
-        sums = {name: np.bincount(which, samples[column], len(keys)).tolist() for name, column in columns.items()}
-        made: dict[str, dict[Key, float]] = {name: dict.fromkeys(keys, 0.0) for name in sums}
-        for name, values in sums.items():
-            for key, value in zip(keys, values, strict=True):
-                made[name][key] += value
-        return made
 
     def _told(self) -> dict[Key, _Life]:
         created, ended = self._lives.created(), self._ended.all()
@@ -217,6 +206,19 @@ class _Life:
     kind: str | None
     created_ms: float
     ended_ms: float
+
+
+def _sampled(samples: Array, threads: Mapping[int, Thread]) -> dict[str, dict[Key, float]]:
+    """Time in managed code and outside of it, and samples, by thread."""
+    first, which = combined([samples["thread"], samples["life"]], len(samples))
+    rows = zip(samples["thread"][first].tolist(), samples["life"][first].tolist(), strict=True)
+    keys = [(*threads[number][0], life) for number, life in rows]
+    columns = {"cpu_ms": "ran", "waiting_ms": "waited", "samples": "count"}
+    made: dict[str, dict[Key, float]] = {name: dict.fromkeys(keys, 0.0) for name in columns}
+    for name, column in columns.items():
+        for key, value in zip(keys, np.bincount(which, samples[column], len(keys)).tolist(), strict=True):
+            made[name][key] += value
+    return made
 
 
 def _of_processes(figures: Mapping[Key, float], pids: set[int]) -> float | None:
