@@ -15,6 +15,7 @@ from dotnetdiag.analysis.cpu import SAMPLER, cpu
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, LOGGING, readable, routes
+from dotnetdiag.analysis.request_spans import TOO_DEEP
 from dotnetdiag.analysis.requests import NO_EVENTS, RequestsFold, requests
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace.trace import Trace
@@ -357,3 +358,24 @@ def test_fields_of_other_types_than_they_should_be_are_taken_as_far_as_they_go()
         "status 503",
         "status 9223372036854774784",
     ]
+
+
+@pytest.mark.parametrize(("deep", "roots", "notes"), [(100, 1, ()), (101, 2, (TOO_DEEP,)), (250, 3, (TOO_DEEP,))])
+def test_requests_that_are_too_deep_in_each_other_are_said_to_be(deep: int, roots: int, notes: tuple[str, ...]) -> None:
+    text = FieldType(code=TypeCode.STRING)
+    began = tuple(Field(name=name, type=text) for name in ("scheme", "host"))
+    ids = [UUID(int=(one + 1) << 64 | 1) for one in range(deep)]
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for kind, name, fields in ((1, "RequestStart", began), (2, "RequestStop", ())):
+            writer.add_metadata(Metadata(metadata_id=kind, provider=HTTP, event_id=kind, name=name, fields=fields))
+        for one in range(deep):
+            told = "http\0host\0".encode("utf-16-le")
+            writer.write_event(1, one * 1000, told, thread=1, activity=ids[one], related=ids[one - 1] if one else None)
+        for one in range(deep):
+            writer.write_event(2, (deep + one) * 1000, b"", thread=1, activity=ids[deep - 1 - one])
+    made = requests(Trace(file.getvalue()))
+    rows = made.requests.to_pylist()
+    assert sum(row["parent"] is None for row in rows) == roots
+    assert max(row["depth"] for row in rows) == 100
+    assert made.notes == notes

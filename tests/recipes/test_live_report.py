@@ -200,3 +200,12 @@ def test_a_question_of_collections_is_not_verbose() -> None:
 def test_ends_of_awaits_are_asked_for() -> None:
     (provider,) = (one for one in session_of("tasks") if one.name == "System.Threading.Tasks.TplEventSource")
     assert (provider.level, provider.keywords) == (5, 0xB)
+
+
+def test_a_session_that_is_over_before_it_is_asked_has_no_rates() -> None:
+    """Its end was heard of before names had been read: rates were negative, and the start ended before it began."""
+    data = data_of("startup-10.nettrace")
+    assert answer("gc", data, lasted_s=-1.0).totals.pause_percent is None
+    assert answer("exceptions", data, lasted_s=-1.0).totals.per_second is None
+    assert answer("startup", data, lasted_s=-1.0).totals.end_ms == 0.0
+    assert answer("advice", data, lasted_s=-1.0).seconds == 0.0
