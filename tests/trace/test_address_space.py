@@ -7,7 +7,7 @@ import pytest
 from tests.trace.made import MadeTrace, names_at
 
 from dotnetdiag.nettrace import ThreadInfo
-from dotnetdiag.trace.address_space import process_ids
+from dotnetdiag.trace.bounds import process_ids
 
 
 def test_a_leaf_is_looked_up_where_it_is_and_a_return_address_one_byte_before() -> None:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dotnetdiag.trace import ranges
-from dotnetdiag.trace.ranges import ALWAYS, FOREVER, RangeIndex
+from dotnetdiag.trace.bounds import ALWAYS, FOREVER
+from dotnetdiag.trace.ranges import RangeIndex
 
 Row = tuple[int, int, int, int]
 TIMES = st.integers(-3, 6)

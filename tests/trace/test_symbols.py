@@ -15,7 +15,7 @@ from tests.trace.made import MadeTrace, names_at
 
 from dotnetdiag.events import resolve
 from dotnetdiag.nettrace import Contents, read
-from dotnetdiag.trace.address_space import process_ids
+from dotnetdiag.trace.bounds import process_ids
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.stack_tree import build_stack_tree
 from dotnetdiag.trace.symbols import build_symbols

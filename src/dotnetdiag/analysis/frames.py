@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.symbols import Symbols
+
+if TYPE_CHECKING:
+    from dotnetdiag.trace.symbols import Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

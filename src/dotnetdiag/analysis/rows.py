@@ -15,7 +15,7 @@ from dotnetdiag.analysis.profile import Origin, ProfileThread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema
-from dotnetdiag.trace.ranges import FOREVER
+from dotnetdiag.trace.bounds import FOREVER
 from dotnetdiag.trace.raw import RawTrace
 from dotnetdiag.trace.stack_ids import StackIds
 from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree, build_stack_tree

@@ -22,7 +22,7 @@ from dotnetdiag import events
 from dotnetdiag.events import EventSchema, Scalar
 from dotnetdiag.events.columns import ListOf
 from dotnetdiag.nettrace import HeaderColumns, ThreadInfo
-from dotnetdiag.trace.address_space import ANY_PROCESS, process_ids
+from dotnetdiag.trace.bounds import ANY_PROCESS, process_ids
 from dotnetdiag.trace.symbol_events import RUNDOWN, RUNTIME
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field_names
-from dotnetdiag.trace.ranges import ALWAYS, FOREVER
+from dotnetdiag.trace.bounds import ALWAYS, FOREVER
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

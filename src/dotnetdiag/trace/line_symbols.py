@@ -13,7 +13,8 @@ from dotnetdiag import events
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.trace.address_space import ANY_PROCESS, AddressSpace, process_ids
+from dotnetdiag.trace.address_space import AddressSpace
+from dotnetdiag.trace.bounds import ANY_PROCESS, process_ids
 from dotnetdiag.trace.code_maps import NOT_KNOWN, CodeMaps, is_code_map
 from dotnetdiag.trace.frame import LineKind
 from dotnetdiag.trace.source import wanted_of

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.trace.address_space import KERNEL, KERNEL_START
+from dotnetdiag.trace.bounds import KERNEL, KERNEL_START
 from dotnetdiag.trace.code_ranges import NO_RANGES, CodeRanges
 from dotnetdiag.trace.symbol_events import Role, SymbolEvents
 

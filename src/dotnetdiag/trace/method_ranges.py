@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.trace.bounds import ALWAYS, FOREVER
 from dotnetdiag.trace.code_ranges import NO_RANGES, CodeRanges
 from dotnetdiag.trace.distinct import distinct
-from dotnetdiag.trace.ranges import ALWAYS, FOREVER
 from dotnetdiag.trace.symbol_events import METHOD_ROLES, Role, RoleEvents, SymbolEvents
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

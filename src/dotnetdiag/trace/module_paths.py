@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from dotnetdiag.trace.address_space import ANY_PROCESS
+from dotnetdiag.trace.bounds import ANY_PROCESS
 from dotnetdiag.trace.symbol_events import Role, SymbolEvents
 
 

@@ -18,14 +18,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.trace.bounds import ALWAYS, FOREVER
 from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-ALWAYS = int(np.iinfo(np.int64).min)
-"""Begins before the trace."""
-FOREVER = int(np.iinfo(np.int64).max)
-"""Does not end within the trace."""
 _DEPTH_LIMIT = 64
 """Ranges of a piece that have a timeline of their own; more of them are asked node by node."""
 _NOBODY, _SEVERAL, _MANY = -1, -2, -3

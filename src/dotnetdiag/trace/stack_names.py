@@ -11,7 +11,7 @@ from dotnetdiag.events import ListOf, Text
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.well_known import SAMPLERS
 from dotnetdiag.nettrace import HeaderColumns
-from dotnetdiag.trace.address_space import process_ids
+from dotnetdiag.trace.bounds import process_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,18 +6,19 @@ their children, so one pass over the nodes adds up what a path and all it called
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace import StackTable
 from dotnetdiag.trace import kernels
-from dotnetdiag.trace.address_space import KERNEL_START
+from dotnetdiag.trace.bounds import ALWAYS, KERNEL_START
 from dotnetdiag.trace.distinct import distinct
-from dotnetdiag.trace.ranges import ALWAYS
 from dotnetdiag.trace.stack_variants import ProcessStacks, StackEpochs, StackVariants, epoch_keys
-from dotnetdiag.trace.symbols import Symbols
+
+if TYPE_CHECKING:
+    from dotnetdiag.nettrace import StackTable
+    from dotnetdiag.trace.symbols import Symbols
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

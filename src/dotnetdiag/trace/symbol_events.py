@@ -14,7 +14,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.events import Scalar, Table, Text
 from dotnetdiag.events.well_known import UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import HeaderColumns, Metadata, ThreadInfo, TraceInfo
-from dotnetdiag.trace.address_space import ANY_PROCESS, process_ids
+from dotnetdiag.trace.bounds import ANY_PROCESS, process_ids
 from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"

@@ -15,7 +15,8 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from dotnetdiag.trace import method_names
-from dotnetdiag.trace.address_space import ANY_PROCESS, KERNEL, KERNEL_START, AddressSpace, address_spaces
+from dotnetdiag.trace.address_space import AddressSpace, address_spaces
+from dotnetdiag.trace.bounds import ANY_PROCESS, KERNEL, KERNEL_START
 from dotnetdiag.trace.code_ranges import CodeRanges
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.frame import Frame, FrameKind, method_frame, module_name, symbol_frame
