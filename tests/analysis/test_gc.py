@@ -137,6 +137,38 @@ def test_phases_in_the_background_are_of_all_heaps_together() -> None:
     assert [young[name] for name in BACKGROUND] == [cut[name] for name in BACKGROUND] == [None] * 4
 
 
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ((10, 20, 30, 40, 50, 60, 70, 80), 1 - 0.1 - 0.36),
+        ((10, 20, 30, 40, 50, 60, 70, NOTHING), 1 - 0.1 - 0.28),
+        ((10, 20, 30, 40, 50, 60, 700, 800), 0.0),  # more than the pause has
+        ((10, 20, 30, 40, 50, NOTHING, 70, 80), None),
+    ],
+)
+def test_the_rest_of_a_pause_is_what_no_phase_is_told_of(times: tuple[int, ...], expected: float | None) -> None:
+    (rest,) = collected(times).collections.values("rest_ms")
+    assert rest == (None if expected is None else pytest.approx(expected))
+
+
+def test_the_rest_of_pauses_in_the_background_is_without_the_phases_within() -> None:
+    phases = [(11, 0.25, 5), (12, 0.35, 5), (14, 0.36, 5), (15, 0.41, 5)]
+    told, untold = gc(traced(*in_background(10, 1, *phases), *in_background(50, 2))).collections.values("rest_ms")
+    assert told == pytest.approx(0.5 - 0.1 - 0.1 - 0.05)
+    assert untold is None
+
+
+@pytest.mark.parametrize("name", ["gcverbose-10.nettrace", "gccollect-10.nettrace"])
+def test_the_parts_of_pauses_are_the_pauses(name: str) -> None:
+    rows = gc(Trace(data_of(name))).collections.to_pylist()
+    assert rows
+    for row in rows:
+        parts = (
+            row[f"{part}_ms"] or 0.0 for part in ("suspend", "mark", "plan", "relocate", "compact", "sweep", "rest")
+        )
+        assert sum(parts) == pytest.approx(row["pause_ms"], abs=0.01)
+
+
 def test_what_was_allocated_is_told_by_second_where_both_are_known() -> None:
     data = data_of("gcverbose-10.nettrace")
     made = gc(Trace(data))

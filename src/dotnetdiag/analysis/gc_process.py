@@ -246,6 +246,15 @@ class ProcessCollections:
         times = times.sum(axis=1) if times.ndim > 1 else times
         return picked(times, self.overall_row, np.nan) / _US
 
+    def rest_ms(self) -> Array:
+        """What is left of the pause without the suspension and the phases: to let the threads go is most of it, to begin and to end the rest. NaN
+        where a phase is not told.
+        """
+        works = self.phase_ms(slice(0, COMPACT)) + np.nan_to_num(self.where(self.phase_ms(COMPACT), compacting=True))
+        in_pauses = self.phases["initial_mark"] + self.phases["final_mark"]
+        rest = self.pause_ms - self.suspend_ms - np.where(self.is_background, in_pauses, works)
+        return np.where(rest < 0, 0.0, rest)  # phases are told in whole µs
+
 
 def _stops(starts: Kept, stops: Kept) -> Array:
     """Of each start the row of the first stop behind it with its number; -1 where there is none."""

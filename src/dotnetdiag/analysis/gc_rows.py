@@ -49,6 +49,7 @@ FIGURES: Mapping[str, Callable[[ProcessCollections], Array]] = {
     "relocate_ms": lambda one: one.where(one.phase_ms(RELOCATE_OR_SWEEP), compacting=True),
     "compact_ms": lambda one: one.where(one.phase_ms(COMPACT), compacting=True),
     "sweep_ms": lambda one: one.where(one.phase_ms(RELOCATE_OR_SWEEP), compacting=False),
+    "rest_ms": ProcessCollections.rest_ms,
 } | {f"{name}_ms": lambda one, name=name: one.phases[name] for name in BACKGROUND_PHASES}
 ALLOCATED = "allocated_bytes"
 COUNTS: Mapping[str, Callable[[ProcessCollections], Array]] = {

@@ -19,7 +19,7 @@ ROWS = 10
 
 _FRAMES = 5
 """Of a stack."""
-_PHASES = ("mark", "plan", "relocate", "compact", "sweep")
+_PHASES = ("mark", "plan", "relocate", "compact", "sweep", "rest")
 
 
 def show(made: GcReport, number: int) -> None:
@@ -108,7 +108,18 @@ def _show_heaps(made: GcReport, several: bool) -> None:
 _IN_BACKGROUND = ("concurrent_mark_ms", "concurrent_sweep_ms")
 
 _LESS = (
-    *("concurrent sweep", "concurrent mark", "plan", "relocate", "compact", "sweep", "mark", "promoted MB", "suspend"),
+    *(
+        "concurrent sweep",
+        "concurrent mark",
+        "plan",
+        "relocate",
+        "compact",
+        "sweep",
+        "mark",
+        "rest",
+        "promoted MB",
+        "suspend",
+    ),
     *("type", "number", "before MB"),
 )
 """Columns that a narrow terminal does without, the first first."""

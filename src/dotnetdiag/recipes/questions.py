@@ -137,9 +137,9 @@ def gc(source: PathText | Trace) -> GcReport:
     Columns: ``pid``, ``number``, ``generation``, ``reason`` and ``type`` (as TraceEvent writes them), ``condemned`` (why it was of
     its generation, in words; empty: it was asked for that), ``start_ms``, ``duration_ms`` (to its
     end), ``pause_start_ms``, ``pause_ms`` (how long it stopped the program; of one in the background all its pauses), ``suspend_ms``, and of the
-    pause ``mark_ms``, ``plan_ms``, ``relocate_ms``, ``compact_ms``, ``sweep_ms`` (.NET 5 and later); of one in the background
-    ``initial_mark_ms`` and ``final_mark_ms`` (within pauses), ``concurrent_mark_ms`` and ``concurrent_sweep_ms`` (profile
-    gc-collect); ``before_bytes``, ``after_bytes``, ``promoted_bytes``, ``allocated_bytes``
+    pause ``mark_ms``, ``plan_ms``, ``relocate_ms``, ``compact_ms``, ``sweep_ms`` (.NET 5 and later), and ``rest_ms``, what is left of it: letting
+    the threads go is most of that; of one in the background ``initial_mark_ms`` and ``final_mark_ms`` (within pauses), ``concurrent_mark_ms`` and
+    ``concurrent_sweep_ms`` (profile gc-collect); ``before_bytes``, ``after_bytes``, ``promoted_bytes``, ``allocated_bytes``
     (since the one before), ``committed_bytes`` (at its end; .NET 6 and later); sizes also for ``gen0``,
     ``gen1``, ``gen2``, ``loh`` and ``poh`` (``gen0_before_bytes``, and ``after``, ``survived``, ``free``, ``budget``); ``heaps``,
     ``pinned_objects``, ``finalized_objects``, ``handles``, ``memory_load_percent``, ``induced_by`` (the method that asked for it). What the
