@@ -62,15 +62,22 @@ def one_by_one(steps: Sequence[tuple[str, int]]) -> tuple[dict[int, int], set[in
 STEPS = st.lists(st.tuples(st.sampled_from([BEGIN, BEGIN, END, END, FAIL]), st.integers(1, 2)), max_size=24)
 
 
-@given(STEPS, st.integers(1, 24))
-def test_in_parts_and_at_once_as_one_by_one(steps: list[tuple[str, int]], size: int) -> None:
+def shared_by(some: Any) -> Any:
+    """The same events, of one process: what was the process is an id that tells nothing."""
+    some["activity"], some["pid"] = some["pid"], 1
+    return some
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+@given(steps=STEPS, size=st.integers(1, 24))
+def test_in_parts_and_at_once_as_one_by_one(*, is_shared: bool, steps: list[tuple[str, int]], size: int) -> None:
     ended, unknown, of = dict[int, int](), set[int](), dict[int, int]()
     waiting, told = np.zeros(0, _OPEN), UnnamedEnds()
     for first in range(0, len(steps), size):
         part = [step if first <= at < first + size else ("", 0) for at, step in enumerate(steps)]
-        starts = np.concatenate([waiting, events(part, BEGIN)])
-        stops, failures = events(part, END), events(part, FAIL)
-        found = told.of(starts, stops, failures)
+        came = [shared_by(events(part, kind)) if is_shared else events(part, kind) for kind in (BEGIN, END, FAIL)]
+        starts, stops, failures = np.concatenate([waiting, came[0]]), *came[1:]
+        found = told.of(starts, stops, failures, [np.full(len(one), is_shared) for one in (starts, stops, failures)])
         ended |= dict(zip(starts["row"][found.first].tolist(), stops["row"][found.last].tolist(), strict=True))
         unknown |= {*starts["row"][found.unknown].tolist()}
         of |= dict(zip(failures["row"][found.asked].tolist(), found.of.tolist(), strict=True))
@@ -127,6 +134,28 @@ def test_with_activities_they_are_known() -> None:
     made = requests(recorded(AT_ONCE, [1, 2, 1, 2, 3, 3]))
     assert made.requests.values("duration_ms") == [5.0, 8.0, 3.0]
     assert (made.totals.failed, made.totals.unknown) == (1, 0)
+
+
+def test_of_several_at_once_with_one_id_nothing_is_said_that_is_not_known() -> None:
+    """.NET 10 gives ids so."""
+    before, behind = [(1, 1, 0), (2, 2, 4)], [(1, 3, 50), (2, 4, 57)]
+    steps = [*before, *((kind, thread, ms + 10) for kind, thread, ms in AT_ONCE), *behind]
+    made = requests(recorded(steps, [5, 5, *[7] * 4, 5, 5, 7, 7]))
+    assert made.requests.values("duration_ms") == [4.0, None, None, 3.0, 7.0]
+    assert made.requests.values("status") == [200, None, None, 200, 200]
+    assert (made.totals.unknown, made.totals.unknown_failures, made.totals.unfinished) == (2, {"client": 1}, 0)
+    assert any("2" in note and "not known when and how they ended (failed: 1 client)" in note for note in made.notes)
+    assert any("System.Net.Sockets" in note for note in made.notes)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(0, 2)), max_size=30), st.integers(1, 30))
+def test_shared_ids_are_told_the_same_in_parts(steps: list[tuple[int, int, int]], size: int) -> None:
+    trace = recorded([(kind, thread, 2 * at) for at, (kind, thread, _) in enumerate(steps)], [one for *_, one in steps])
+    with pytest.MonkeyPatch.context() as patch:
+        (expected,) = fold(trace, RequestsFold())
+        patch.setattr(request_spans, "_FOLLOWED", size)
+        (made,) = fold(trace, RequestsFold(), rows=size)
+    assert made.to_json() == expected.to_json()
 
 
 def test_a_report_for_programs_says_how_many_are_unknown() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,10 +11,11 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
 from dotnetdiag.analysis import lasting, spread
+from dotnetdiag.analysis.advice import AdviceFold
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.analysis.profile import COLUMNS
-from dotnetdiag.analysis.stuck import STILL_MS, Stuck, with_stuck
+from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.tasks import TasksFold
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold
 from dotnetdiag.analysis.waits import (
@@ -167,13 +167,34 @@ def test_as_many_as_events(name: str) -> None:
 def test_threads_that_wait_when_the_recording_ends(
     events: list[Seen], threads: int, longest_ms: float, in_circle: bool
 ) -> None:
-    made = contention(traced(*events))
-    found = Stuck(made, 1.0, least_ms=20.0)
-    still = Stuck(made, 1.0, least_ms=STILL_MS)
-    assert with_stuck(made, 1.0).notes == (*made.notes, *([still.text()] if still.threads else []))
-    assert (found.threads, found.in_circle) == (threads, in_circle)
+    (made,) = fold(traced(*events), ContentionFold(seconds=1.0))
+    found = Stuck(made.waits, 1.0)
+    assert [note for note in made.notes if "when the recording ends" in note] == ([found.text()] if threads else [])
+    assert (found.threads, bool(found.circle)) == (threads, in_circle)
     assert found.longest_ms == pytest.approx(longest_ms)
-    assert (found.in_circle and "deadlock" in found.text()) == in_circle
+    assert ("deadlock: thread 1 for 2, 2 for 1" in found.text()) == in_circle
+
+
+@pytest.mark.parametrize(("seconds", "since"), [(0.1, "0"), (0.101, "1"), (3600.0, "3,599,900")])
+def test_threads_that_wait_for_each_other_are_told_at_once(seconds: float, since: str) -> None:
+    """Of a session that ends with the contention itself, and of one that lasts much longer than what is in it."""
+    events = wants(100, 1, "A.M", owner=2), wants(101, 2, "A.N", owner=1)
+    (made,) = fold(traced(*events), ContentionFold(seconds=lambda: seconds))
+    (note,) = (note for note in made.notes if "when the recording ends" in note)
+    assert f"2 threads wait for a lock when the recording ends, for {since} ms so far" in note
+    assert "they wait for each other (a deadlock: thread 1 for 2, 2 for 1)" in note
+
+
+def test_what_waits_for_ever_stands_before_what_has_waited_longer() -> None:
+    waited = [event for at in range(90) for event in (wants(1000 * at, 3, "A.W"), gets(1000 * at + 900, 3, 900))]
+    (made,) = fold(traced(*waited, *late_circle()), AdviceFold(seconds=100.0))
+    assert ["a deadlock" in text for text in made.findings.values("text")] == [True, False]
+    assert not any("a deadlock" in note for note in made.notes)
+
+
+def late_circle() -> tuple[Seen, ...]:
+    """Of a long recording less than a hundredth part."""
+    return wants(99_500, 1, "A.M", owner=2), wants(99_600, 2, "A.N", owner=1), ends(100_000, 5)
 
 
 @pytest.mark.parametrize(
@@ -199,17 +220,17 @@ def test_a_lock_that_another_got_since_closes_no_circle(
     between: list[Seen], in_circle: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = contention(traced(*between, wants(200, 2, "A.N", lock=0x30, owner=1), ends(1000, 3)))
-    assert Stuck(made, 1.0, least_ms=20.0).in_circle == in_circle
+    assert bool(Stuck(made.waits, 1.0).circle) == in_circle
     monkeypatch.setattr(table, "PIECE_ROWS", 2)
-    assert Stuck(made, 1.0, least_ms=20.0).in_circle == in_circle
+    assert bool(Stuck(made.waits, 1.0).circle) == in_circle
 
 
 def test_where_events_were_lost_nobody_is_taken_for_stuck() -> None:
     made = contention(traced(wants(100, 1, "A.M", owner=2), ends(1000, 3)))
-    assert Stuck(made, 1.0, least_ms=20.0).threads == 1
+    assert Stuck(made.waits, 1.0).threads == 1
     for lost in (1, None):
         waits = Table({name: made.waits[name] for name in made.waits.columns}, losses=Losses(lost=lost))
-        assert Stuck(replace(made, waits=waits), 1.0, least_ms=20.0).threads == 0
+        assert Stuck(waits, 1.0).threads == 0
 
 
 def test_what_has_no_end_is_told_of_each_method_lock_and_owner() -> None:
@@ -221,7 +242,7 @@ def test_what_has_no_end_is_told_of_each_method_lock_and_owner() -> None:
     ]
     assert made.by_lock.values("unfinished") == [1, 1]
     assert sum(made.by_owner.values("unfinished")) == 2
-    text = Stuck(made, 5.0, least_ms=STILL_MS).text()
+    text = Stuck(made.waits, 5.0).text()
     assert "in A.M and B.N" in text
     assert "they wait for each other" in text
 

@@ -16,7 +16,7 @@ from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters, nameless
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
-from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, of_all, share_of, times
+from dotnetdiag.analysis.finding import DEADLOCK, LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
@@ -218,6 +218,7 @@ def advice_of(answers: Answers) -> AdviceReport:
     }
     lacking = {name: "; ".join(notes) for name, (has_some, notes) in looked.items() if not has_some}
     notes = [note for one in found for note in getattr(getattr(answers, one.question, None), "notes", ())]
+    notes = [note for note in notes if note not in {one.text for one in found}]
     return AdviceReport(
         findings=Table(
             {
@@ -348,9 +349,11 @@ def _allocated(made: GcReport, allocated: AllocationReport) -> str:
 
 def _of_contention(made: WaitReport, recorded: Recorded) -> Iterator[Finding]:
     totals, seconds = made.totals, recorded.seconds
-    stuck = Stuck(made, recorded.end_s, least_ms=WAITED_MS)
-    if stuck.longest_ms >= WAITED_MS and share_of(stuck.longest_ms, seconds) >= LEAST:
-        yield Finding(severity=share_of(stuck.longest_ms, seconds), question="contention", text=stuck.text())
+    if totals.unfinished:
+        stuck = Stuck(made.waits, recorded.end_s)
+        severity = DEADLOCK if stuck.circle else share_of(stuck.longest_ms, seconds)
+        if stuck.threads and severity >= LEAST:
+            yield Finding(severity=severity, question="contention", text=stuck.text())
     share = share_of(totals.total_ms, seconds)
     if totals.total_ms < WAITED_MS or share < LEAST:
         return

@@ -42,7 +42,7 @@ def everything(trace: Trace) -> Everything:
         "allocations": AllocationsFold(seconds=seconds),
         "exceptions": ExceptionsFold(seconds=seconds),
         "requests": RequestsFold(runtime=facts_of(trace)),
-        "contention": ContentionFold(runtime=facts_of(trace)),
+        "contention": ContentionFold(seconds=seconds, runtime=facts_of(trace)),
         "waits": WaitsFold(runtime=facts_of(trace)),
         "threadpool": ThreadPoolFold(seconds=seconds),
         "tasks": TasksFold(),

@@ -13,6 +13,8 @@ LEAST = 1.0
 """Per cent of the time."""
 SOME = 5.0
 """The severity of what costs no time that can be told, and is wrong all the same."""
+DEADLOCK = 100.0
+"""The severity of threads that wait for each other: they will for ever."""
 WAITED_MS = 20.0
 LONGEST_TEXT = 80
 

@@ -54,6 +54,19 @@ def in_order(codes: Array, ms: Array, is_stop: Array) -> Array:
     return np.asarray(order[np.lexsort((place, group))])
 
 
+def open_at_once(codes: Array, is_stop: Array) -> Array:
+    """Of starts and stops in the order of :func:`in_order`, and their codes: how many of the code are open behind each. A stop that nothing is open
+    for ends nothing.
+    """
+    change = np.where(is_stop, -1, 1)
+    level = np.cumsum(change)
+    firsts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])) if len(codes) else np.zeros(0, np.int64)
+    group = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(codes))))
+    level -= (level[firsts] - change[firsts])[group]
+    deep = (2 * len(codes) + 1) * group  # no minimum of a group is one of those before
+    return np.asarray(level - np.minimum(np.minimum.accumulate(level - deep) + deep, 0))
+
+
 def combined_codes(codes: Array, column: Array) -> Array:
     """A number for each combination of a code and a value of the column."""
     which = ranked(column)[1].astype(np.int64, copy=False)

@@ -20,8 +20,9 @@ from dotnetdiag.analysis.pairs import LatestRows, last_of_threads, latest_rows, 
 from dotnetdiag.analysis.request_events import SpanEvents
 from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS
 from dotnetdiag.analysis.running_groups import Numbering
+from dotnetdiag.analysis.shared_ids import SharedIds, keys_of
 from dotnetdiag.analysis.trees import levels
-from dotnetdiag.analysis.unnamed_ends import NOTHING, Ends, UnnamedEnds
+from dotnetdiag.analysis.unnamed_ends import Ends, UnnamedEnds, nothing_of
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.spilled import SpilledRows
@@ -76,6 +77,7 @@ class RequestSpans:
         """Of all spans, in the order of their begins; NaN, 0 and -1 for what is not told."""
         self._parent, self._kind, self._depth = _Grown(np.int32), _Grown(np.int8), _Grown(np.int8)
         self._activities = _ActivityRows()
+        self._shared = SharedIds()
         self._latest, self._first = LatestRows(np.zeros(0), np.zeros(0), np.zeros(0)), 0
         self._to_put: tuple[Array, Array] | None = None
         self._open = [_NO_SPANS] * len(KINDS)
@@ -95,6 +97,11 @@ class RequestSpans:
     def unknown_open(self) -> int:
         """So many of those whose end is not known are still under way."""
         return sum(int(np.count_nonzero(some["is_unknown"])) for some in self._open)
+
+    @property
+    def has_shared(self) -> bool:
+        """Whether several of a kind had one activity at once."""
+        return len(self._shared) > 0
 
     @property
     def labels(self) -> Sequence[str]:
@@ -148,6 +155,7 @@ class RequestSpans:
         made = copy(self)
         made._events = [one.copy() for one in self._events]
         made.rows, made._activities = self.rows.copy(), self._activities.copy()
+        made._shared = self._shared.copy()
         made._parent, made._kind, made._depth = (one.copy() for one in (self._parent, self._kind, self._depth))
         made._open, made._last = [*self._open], [*self._last]
         made._unnamed = [one and one.copy() for one in self._unnamed]
@@ -161,14 +169,19 @@ class RequestSpans:
             self._activities.put(*self._to_put, self._first)
             self._to_put = None
         self._first = len(self.rows)
-        begun = self._begin(until)
+        begins = [one.starts.take(until) for one in self._events]
+        all_stops = [_open(one.stops.take(until), one.kind.status) for one in self._events]
+        self._learn(begins, all_stops)
+        begun = self._begin(begins)
         ended, rows = [_NO_SPANS], [np.zeros(0, np.int32)]
         for number, one in enumerate(self._events):
-            starts, stops = self._open[number], _open(one.stops.take(until), one.kind.status)
+            starts, stops = self._open[number], all_stops[number]
             failures = one.failures.take(until)
             failures = failures.of(np.argsort(failures.ms, kind="stable"))
-            told = self._unnamed[number]
-            unnamed = NOTHING if told is None else told.of(starts, stops, _open(failures))
+            told, asked = self._unnamed[number], _open(failures)
+            unnamed = nothing_of(starts, stops)
+            if told is not None:
+                unnamed = told.of(starts, stops, asked, (self._lack(starts), self._lack(stops), self._lack(asked)))
             if len(failures):
                 self._fail(number, one, starts, stops, failures, unnamed)
             if len(unnamed.unknown):
@@ -176,7 +189,7 @@ class RequestSpans:
                 self.unknown_failures[number] += int((stops["status"][unnamed.loose] >= FAILED).sum())
                 starts = starts.copy()
                 starts["is_unknown"][unnamed.unknown] = 1
-            first, last = _ends(starts, stops, unnamed, told)
+            first, last = _ends(starts, stops, unnamed)
             if len(first) or len(unnamed.unknown):
                 rows.append(starts["row"][first])
                 ended.append(stops[last])
@@ -188,11 +201,34 @@ class RequestSpans:
                 )
         return Followed(first=self._first, begun=begun, rows=np.concatenate(rows), ended=np.concatenate(ended))
 
-    def _begin(self, until: float) -> Array:
+    def _learn(self, begins: Sequence[Kept], ends: Sequence[Array]) -> None:
+        """Which activities several of a kind have at once."""
+        for number, told in enumerate(self._unnamed):
+            if told is None or not len(begins[number]):
+                continue
+            before, now, stops = self._open[number], begins[number], ends[number]
+            keys = self._keys(np.append(before["pid"], now.pid), np.append(before["activity"], now["activity"]))
+            ms = np.append(before["ms"], now.ms)
+            self._shared.learn(keys, ms, self._keys(stops["pid"], stops["activity"]), stops["ms"])
+
+    def _keys(self, pid: Array, activity: Array) -> Array:
+        return keys_of(self._activities.processes(pid), activity)
+
+    def _lack(self, events: Array) -> Array:
+        """Of which the activity tells nothing (bool)."""
+        return self._shared.tell_nothing(self._keys(events["pid"], events["activity"]), events["ms"])
+
+    def _own(self, process: Array, activity: Array, ms: Array) -> Array:
+        """The activities, 0 for those that are nobody's."""
+        if not len(self._shared):
+            return activity
+        return np.where(self._shared.are_nobodys(keys_of(process, activity), ms), 0, activity)
+
+    def _begin(self, begins: Sequence[Kept]) -> Array:
         """Rows for what began, in the order of time; of one time, what something is within stands before it."""
         parts: dict[str, list[Array]] = {}
         for number, one in enumerate(self._events):
-            starts = one.starts.take(until)
+            starts = begins[number]
             if not len(starts):
                 continue
             texts, which = one.labels(starts)
@@ -211,14 +247,16 @@ class RequestSpans:
         by_time = np.argsort(some["ms"], kind="stable")
         some = {name: values[by_time] for name, values in some.items()}
         process = self._activities.processes(some["pid"])
-        latest = LatestRows(process, some["activity"], some["ms"])
+        some["own"] = self._own(process, some["activity"], some["ms"])
+        some["related"] = self._own(process, some["related"], some["ms"])
+        latest = LatestRows(process, some["own"], some["ms"])
         within = latest.of(process, some["related"], some["ms"])
         if (order := _parents_first(some["ms"], within)) is not None:
             place = np.empty(len(order) + 1, np.int64)
             place[order], place[-1] = np.arange(len(order)), -1
             some, process = {name: values[order] for name, values in some.items()}, process[order]
             before, ms = place[within[order]], some["ms"]
-            latest = LatestRows(process, some["activity"], ms)
+            latest = LatestRows(process, some["own"], ms)
             at_once = (before >= 0) & (ms[before] == ms)
             within = np.where(at_once, before, latest.of(process, some["related"], ms))
         is_circle = within >= np.arange(len(within))  # as what is within itself
@@ -227,7 +265,7 @@ class RequestSpans:
         outer = np.flatnonzero((within < 0) & ~is_circle)
         parent[outer] = self._activities.of(process[outer], some["related"][outer])
         self._latest = latest
-        self._to_put = process, some["activity"]
+        self._to_put = process, some["own"]
         self.has_activities = self.has_activities or bool(some["activity"].any())
         depth = self._depths(parent, within)
         for grown, values in ((self._parent, parent), (self._kind, some["kind"]), (self._depth, depth)):
@@ -312,6 +350,7 @@ class RequestSpans:
     def of_activity(self, pid: Array, activity: Array, ms: Array) -> Array:
         """The rows of activities at times of the events that were followed last, for an id may come again; -1 for none."""
         process = self._activities.processes(pid)
+        activity = self._own(process, activity, ms)
         found = self._latest.of(process, activity, ms)
         made = np.where(found >= 0, found + self._first, -1)
         older = np.flatnonzero(found < 0)
@@ -435,15 +474,15 @@ def _open(kept: Kept, status: str = "") -> Array:
     return made
 
 
-def _ends(starts: Array, stops: Array, unnamed: Ends, told: UnnamedEnds | None) -> tuple[Array, Array]:
+def _ends(starts: Array, stops: Array, unnamed: Ends) -> tuple[Array, Array]:
     """(starts that have ended, the stop of each): by their activities where both have one, by threads where both have none; and what is left by
-    threads, where one of the two has none, which the runtime does now and then. But as ``unnamed`` says what is ``told`` there.
+    threads, where one of the two has none, which the runtime does now and then. But as ``unnamed`` says what is told there.
     """
     if not len(starts) or not len(stops):
         return _NO_ROWS, _NO_ROWS
     made = np.full(len(starts), -1)
     is_open = starts["is_unknown"] == 0
-    own, others = (np.ones(len(of), np.bool_) if told is None else told.passes_over(of) for of in (starts, stops))
+    own, others = ~unnamed.starts, ~unnamed.stops
     some, ends = np.flatnonzero(own & is_open), np.flatnonzero(others)
     found = pairs(starts["ms"][some], _keys(starts[some]), stops["ms"][ends], _keys(stops[ends]))
     made[some[found >= 0]] = ends[found[found >= 0]]

@@ -41,7 +41,11 @@ NO_ACTIVITIES = (
     "no activity ids: what is within what is not known, nor what a request spent "
     + "(record with --providers …,System.Threading.Tasks.TplEventSource:0x80:4 too)"
 )
-UNKNOWN_ENDS = "of {:,} it is not known when and how they ended{}: several of a kind were under way at once, on threads that do not wait for them"
+SHARED_IDS = (
+    "requests that were under way at once have one activity id, and what is within each is not known, as .NET 10 gives ids where System.Net.Sockets "
+    + "is recorded too (record without it)"
+)
+UNKNOWN_ENDS = "of {:,} it is not known when and how they ended{}: several of a kind were under way at once, without ids of their own"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,10 +182,12 @@ class RequestsFold:
         if whole._costs is not None and has_no_states:
             whole._costs.forget("cpu_ms")
         rows, still = RequestRows(whole._spans, whole._costs), whole._spans.unknown_open
-        deep = [TOO_DEEP] if whole._spans.is_cut else []
+        odd = [
+            note for note, is_so in ((TOO_DEEP, whole._spans.is_cut), (SHARED_IDS, whole._spans.has_shared)) if is_so
+        ]
         failures = by_kind(whole._spans.unknown_failures)
         del whole
-        notes = deep if len(rows) else [NO_EVENTS]
+        notes = odd if len(rows) else [NO_EVENTS]
         if len(rows) and not rows.has_activities:
             notes.append(NO_ACTIVITIES)
         if len(rows) and has_no_states:

@@ -9,22 +9,14 @@ import numpy as np
 
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.method_words import is_named, short
-from dotnetdiag.analysis.waits import WaitReport
 from dotnetdiag.table import Table
 
 MOST_METHODS = 2
+MOST_PAIRS = 4
 EDGE_MS = 0.5
 """The runtime measures a contention by so much longer than its events are apart: who got a lock within it may have had it before."""
-STILL_MS = 100.0
+STILL_MS = 20.0
 """Of a thread that waits when the recording ends: from then on it is told."""
-
-
-def with_stuck(made: WaitReport, seconds: float) -> WaitReport:
-    """With a note on those that wait still when the recording ends: how long they will is in no figure."""
-    if not made.totals.unfinished:
-        return made
-    stuck = Stuck(made, seconds, least_ms=STILL_MS)
-    return made.with_notes((*made.notes, stuck.text())) if stuck.threads else made
 
 
 _Key: TypeAlias = tuple[int, int]
@@ -90,39 +82,32 @@ def _owners(waits: Table, still: Mapping[_Key, _Row]) -> dict[_Key, int]:
 
 
 class Stuck:
-    """Threads that wait for a lock when the recording ends, for ``least_ms`` and more: those whose last contention has no end. None in a recording
-    that has lost events, or does not tell: the end may be among them.
+    """Threads that wait for a lock when the recording ends, for :data:`STILL_MS` and more, or for each other: those of these ``waits`` whose last has
+    no end. None in a recording that has lost events, or does not tell: the end may be among them.
     """
 
-    def __init__(self, made: WaitReport, seconds: float, *, least_ms: float) -> None:
-        self.threads, self.longest_ms, self.in_circle = 0, 0.0, False
+    def __init__(self, waits: Table, seconds: float) -> None:
+        self.threads, self.longest_ms = 0, 0.0
         self.methods: list[str] = []
         """Where they wait, the one first that waits longest."""
-        if not made.totals.unfinished or made.waits.losses.lost != 0:
+        self.circle: list[tuple[int, int]] = []
+        """Threads that wait for each other, and for whom each does."""
+        if waits.losses.lost != 0:
             return
         last = dict[_Key, _Row]()
-        for piece in made.waits.pieces():
+        for piece in waits.pieces():
             last.update(_last_of_threads(piece))
-        still = {key: row for key, row in last.items() if row.is_open and 1000.0 * seconds - row.start_ms >= least_ms}
-        if not still:
+        is_open = {key: row for key, row in last.items() if row.is_open}
+        owner = _owners(waits, is_open) if len(is_open) > 1 else {}
+        in_circle = [key for key in owner if _is_in_circle(owner, key)]
+        self.circle = [(tid, owner[pid, tid]) for pid, tid in in_circle]
+        end_ms = 1000.0 * seconds
+        rows = [row for key, row in is_open.items() if key in in_circle or end_ms - row.start_ms >= STILL_MS]
+        if not rows:
             return
-        rows = sorted(still.values(), key=lambda row: row.start_ms)
-        self.threads, self.longest_ms = len(still), 1000.0 * seconds - rows[0].start_ms
+        rows.sort(key=lambda row: row.start_ms)
+        self.threads, self.longest_ms = len(rows), max(end_ms - rows[0].start_ms, 0.0)
         self.methods = [*dict.fromkeys(row.method for row in rows if row.method is not None and is_named(row.method))]
-        if len(still) > 1:
-            owner = _owners(made.waits, still)
-            self.in_circle = any(self._is_circle(owner, key) for key in owner)
-
-    @staticmethod
-    def _is_circle(owner: Mapping[tuple[int, int], int], key: tuple[int, int]) -> bool:
-        at = key
-        for _ in owner:
-            if at not in owner:
-                return False
-            at = key[0], owner[at]
-            if at == key:
-                return True
-        return False
 
     def text(self) -> str:
         """What is said of them."""
@@ -133,4 +118,20 @@ class Stuck:
             text += f", in {' and '.join(map(short, self.methods[:MOST_METHODS]))}" + (
                 f" and {more} more" if more > 0 else ""
             )
-        return f"{text}; they wait for each other (a deadlock)" if self.in_circle else text
+        if not self.circle:
+            return text
+        pairs = ", ".join(f"{tid} for {owner}" for tid, owner in self.circle[:MOST_PAIRS])
+        some = "they wait" if len(self.circle) == self.threads else f"{len(self.circle):,} of them wait"
+        left = len(self.circle) - MOST_PAIRS
+        return f"{text}; {some} for each other (a deadlock: thread {pairs}{f' and {left:,} more' if left > 0 else ''})"
+
+
+def _is_in_circle(owner: Mapping[_Key, int], key: _Key) -> bool:
+    at = key
+    for _ in owner:
+        if at not in owner:
+            return False
+        at = key[0], owner[at]
+        if at == key:
+            return True
+    return False

@@ -1,17 +1,19 @@
-"""Which end is of which begin where events have no ids of activities.
+"""Which end is of which begin where events have no ids of activities, or ids that several have at once (``shared_ids``).
 
-Threads do not wait for what they began (``await``), and ends come on any of them. So it is known where one alone was under way in the process, and
-of several at once it is not: taken by threads, 49 of 60 requests, made one after the other, had the durations and statuses of others.
+Threads do not wait for what they began (``await``), and ends come on any of them. So it is known where one alone was under way in the process, or
+with its id, and of several at once it is not: taken by threads, 49 of 60 requests, made one after the other, had the durations and statuses of
+others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.pairs import in_order
+from dotnetdiag.analysis.pairs import combined_codes, in_order, open_at_once
 from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -21,7 +23,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 class Ends:
     """Rows of begins: those that ended, ``first``, and the end of each, ``last``; those of which nobody knows which end is theirs, ``unknown``, and
     as many of these as are still under way, ``kept``. ``loose``: ends that are of one of the unknown. Of failures that are told here (``asked``)
-    the number ``of`` the row that each is of (their ``row``), -1 where that is not known.
+    the number ``of`` the row that each is of (their ``row``), -1 where that is not known. ``starts`` and ``stops``: which are told here (bool).
     """
 
     first: Array
@@ -31,11 +33,18 @@ class Ends:
     loose: Array
     asked: Array
     of: Array
+    starts: Array
+    stops: Array
 
 
-_NAMES = ("first", "last", "unknown", "kept", "loose", "asked", "of")
-NOTHING = Ends(**dict.fromkeys(_NAMES, np.zeros(0, np.int64)))
+_NONE = np.zeros(0, np.int64)
 NOBODY = -1
+
+
+def nothing_of(starts: Array, stops: Array) -> Ends:
+    """None of them is told here."""
+    masks = {"starts": np.zeros(len(starts), np.bool_), "stops": np.zeros(len(stops), np.bool_)}
+    return Ends(first=_NONE, last=_NONE, unknown=_NONE, kept=_NONE, loose=_NONE, asked=_NONE, of=_NONE, **masks)
 
 
 class UnnamedEnds:
@@ -43,13 +52,8 @@ class UnnamedEnds:
 
     def __init__(self) -> None:
         self._named: frozenset[int] = frozenset()
-        self._last: dict[int, int] = {}
-        """Of each process what ended last, :data:`NOBODY` where that is not known."""
-
-    def passes_over(self, events: Array) -> Array:
-        """Which events are not told here (bool): those with an id, and those of processes that give ids."""
-        made: Array = (events["activity"] > 0) | np.isin(events["pid"], np.fromiter(self._named, np.int64))
-        return made
+        self._last: dict[tuple[int, int], int] = {}
+        """Of each process and id what ended last, :data:`NOBODY` where that is not known."""
 
     def copy(self) -> UnnamedEnds:
         """One that goes on by itself."""
@@ -57,75 +61,111 @@ class UnnamedEnds:
         made._named, made._last = self._named, {**self._last}
         return made
 
-    def of(self, starts: Array, stops: Array, failures: Array) -> Ends:
+    def of(self, starts: Array, stops: Array, failures: Array, shared: Sequence[Array]) -> Ends:
         """What is open, and what came since, as rows with ``pid``, ``ms`` and ``activity``; ``is_unknown``, of starts, are those that were ``kept``
-        before. Of events of which none has an id it is the same in how many parts ever they come, each of which begins later than the last.
+        before; ``shared``: of which of all of these the ids tell nothing (bool). Of events of which none has an id it is the same in how many
+        parts ever they come, each of which begins later than the last.
         """
         for some in (starts, stops):
             if (some["activity"] > 0).any():
                 self._named |= frozenset(distinct(some["pid"][some["activity"] > 0]).tolist())
-        pids = np.concatenate([some["pid"][some["activity"] == 0] for some in (starts, stops, failures)])
-        parts = []
-        for pid in distinct(pids).tolist():
-            if pid not in self._named:
-                parts.append(self._alone(pid, starts, stops, failures))
-        if not parts:
-            return NOTHING
-        return Ends(**{name: np.concatenate(rows) for name, rows in zip(_NAMES, zip(*parts, strict=True), strict=True)})
+        named = np.fromiter(self._named, np.int64)
+        masks = [
+            is_shared | ((some["activity"] == 0) & ~np.isin(some["pid"], named))
+            for some, is_shared in zip((starts, stops, failures), shared, strict=True)
+        ]
+        rows = [np.flatnonzero(mask) for mask in masks]
+        if not sum(map(len, rows)):
+            return nothing_of(starts, stops)
+        told = [some[own] for some, own in zip((starts, stops, failures), rows, strict=True)]
+        codes = np.zeros(sum(map(len, told)), np.int64)
+        for name in ("pid", "activity"):
+            codes = combined_codes(codes, np.concatenate([some[name] for some in told]))
+        return self._alone(codes, *told, rows=rows, masks=masks)
 
-    def _alone(self, pid: int, starts: Array, stops: Array, failures: Array) -> tuple[Array, ...]:
-        """As :class:`Ends`, of one process: what was alone under way from its begin to its end. A *stretch* is from a begin when nothing was under
-        way until nothing is again.
+    def _alone(
+        self, codes: Array, starts: Array, stops: Array, failures: Array, *, rows: list[Array], masks: list[Array]
+    ) -> Ends:
+        """Of those of one code: what was alone under way from its begin to its end. A *stretch* is from a begin when nothing was under way until
+        nothing is again.
         """
-        own, ends, fails = (np.flatnonzero(some["pid"] == pid) for some in (starts, stops, failures))
-        rows, ms = np.append(own, ends), np.append(starts["ms"][own], stops["ms"][ends])
-        order = in_order(np.zeros(len(rows), np.int64), ms, np.arange(len(rows)) >= len(own))
-        is_stop, rows, ms = order >= len(own), rows[order], ms[order]
-        level = np.cumsum(np.where(is_stop, -1, 1))
-        level -= (
-            np.minimum(np.minimum.accumulate(level), 0) if len(level) else 0
-        )  # an end of which no begin was seen is of none
-        before = np.append(0, level)[: len(level)]
+        count, both = len(starts), len(starts) + len(stops)
+        ms = np.append(starts["ms"], stops["ms"])
+        order = in_order(codes[:both], ms, np.arange(both) >= count)
+        is_stop, code, ms = order >= count, codes[order], ms[order]
+        at = np.where(is_stop, order - count, order)
+        level = open_at_once(code, is_stop)
+        firsts = np.flatnonzero(np.append(True, code[1:] != code[:-1])) if both else _NONE
+        lasts = np.append(firsts[1:], both)[: len(firsts)] - 1
+        group = np.repeat(np.arange(len(firsts)), lasts - firsts + 1)
+        before = np.append(0, level)[:both]  # an end of which no begin was seen is of none
+        before[firsts] = 0
         begins, closes = ~is_stop, is_stop & (before > 0)
         opens = begins & (before == 0)
         stretch = np.cumsum(opens)
-        count = int(opens.sum()) + 1
-        begun, ended = (np.bincount(stretch[some], minlength=count) for some in (begins, closes))
-        was_unknown = np.zeros(len(rows), np.bool_)
-        was_unknown[begins] = starts["is_unknown"][rows[begins]] > 0
+        stretches = int(opens.sum()) + 1
+        begun, ended = (np.bincount(stretch[some], minlength=stretches) for some in (begins, closes))
+        was_unknown = np.zeros(both, np.bool_)
+        was_unknown[begins] = starts["is_unknown"][at[begins]] > 0
         is_mixed = (begun > 1) & (ended > 0)
         is_mixed[stretch[was_unknown]] = True
         single = (begun == 1) & (ended == 1) & ~is_mixed
-        unknown = rows[is_mixed[stretch] & begins]
-        left = int(level[-1]) if is_mixed[-1] and len(level) else 0
+        unknown = np.flatnonzero(is_mixed[stretch] & begins)
+        left = np.where(is_mixed[stretch[lasts]], level[lasts], 0)
+        behind = np.cumsum(np.bincount(group[unknown], minlength=len(firsts)))[group[unknown]] - np.arange(len(unknown))
         # what a failure is of that comes behind each event: what is alone under way, or was last
         sole = begins & opens & ~was_unknown
-        of_start = np.full(len(rows) + 1, NOBODY)
-        of_start[:-1][sole] = starts["row"][rows[sole]]
-        of_start[-1] = self._last.get(pid, NOBODY)
-        first_of = np.maximum.accumulate(np.where(opens, np.arange(len(rows)), -1))
-        behind = np.where(
-            (level <= 1) & (np.cumsum(begins) - np.cumsum(begins)[first_of] == 0), of_start[first_of], NOBODY
-        )
+        of_start = np.full(both, NOBODY)
+        of_start[sole] = starts["row"][at[sole]]
+        first_of = np.maximum.accumulate(np.where(opens, np.arange(both), -1))
+        first_of[first_of < firsts[group]] = -1
+        is_alone = (level <= 1) & (np.cumsum(begins) == np.cumsum(begins)[first_of]) & (first_of >= 0)
+        of = np.where(is_alone, of_start[first_of], NOBODY)
         over = np.flatnonzero(closes & (level == 0))
-        behind[over] = np.where(single[stretch[over]], of_start[first_of[over]], NOBODY)
-        behind[(first_of < 0)] = of_start[-1]
-        told = failures["ms"][fails]
-        at = (
-            np.searchsorted(ms, told)
-            + np.searchsorted(ms[begins], told, "right")
-            - np.searchsorted(ms[begins], told)
-            - 1
+        of[over] = np.where(single[stretch[over]], of_start[first_of[over]], NOBODY)
+        keys = _keys(np.append(starts, stops)[order[firsts]])
+        earlier = np.array([self._last.get(key, NOBODY) for key in keys], np.int64)
+        of[first_of < 0] = earlier[group][first_of < 0]
+        asked = self._asked(codes[both:], failures, code, ms, begins, of, firsts, earlier)
+        self._last |= zip(keys, np.where(level[lasts] == 0, of[lasts], NOBODY).tolist(), strict=True)
+        return Ends(
+            first=rows[0][at[single[stretch] & begins]],
+            last=rows[1][at[single[stretch] & closes]],
+            unknown=rows[0][at[unknown]],
+            kept=rows[0][at[unknown[behind <= left[group[unknown]]]]],
+            loose=rows[1][at[is_mixed[stretch] & closes]],
+            asked=rows[2],
+            of=asked,
+            starts=masks[0],
+            stops=masks[1],
         )
-        of = np.append(behind, of_start[-1])[at]
-        if len(behind):
-            self._last[pid] = int(behind[-1]) if level[-1] == 0 else NOBODY
-        return (
-            rows[single[stretch] & begins],
-            rows[single[stretch] & closes],
-            unknown,
-            unknown[len(unknown) - left :],
-            rows[is_mixed[stretch] & closes],
-            fails,
-            of,
-        )
+
+    def _asked(
+        self,
+        codes: Array,
+        failures: Array,
+        code: Array,
+        ms: Array,
+        begins: Array,
+        of: Array,
+        firsts: Array,
+        earlier: Array,
+    ) -> Array:
+        """The row that each failure is of: the one that counts behind the last event of its code before it, and behind begins of its time."""
+        made = np.array([self._last.get(key, NOBODY) for key in _keys(failures)], np.int64)
+        if not len(code) or not len(failures):
+            return made
+        moments = distinct(np.append(ms, failures["ms"]))
+        place = np.minimum(np.searchsorted(code[firsts], codes), len(firsts) - 1)
+        own = np.flatnonzero(code[firsts][place] == codes)
+        place = place[own]
+        events = np.cumsum(np.append(False, code[1:] != code[:-1])) * len(moments) + np.searchsorted(moments, ms)
+        when = place * len(moments) + np.searchsorted(moments, failures["ms"][own])
+        at_once = np.searchsorted(events[begins], when, "right") - np.searchsorted(events[begins], when)
+        at = np.searchsorted(events, when) + at_once - 1
+        made[own] = np.where(at < firsts[place], earlier[place], of[at])
+        return made
+
+
+def _keys(events: Array) -> list[tuple[int, int]]:
+    return list(zip(events["pid"].tolist(), events["activity"].tolist(), strict=True))

@@ -8,7 +8,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.filters import focus
-from dotnetdiag.analysis.finding import WAITED_MS, Finding, share_of, times
+from dotnetdiag.analysis.finding import DEADLOCK, WAITED_MS, Finding, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.sample_sums import Sampled
 from dotnetdiag.analysis.stacked import most_of, own_frames
@@ -75,7 +75,7 @@ def of_deadlock(sampled: Sampled, contention: WaitReport) -> Iterator[Finding]:
     count = int(stands.sum())
     text = "a thread stands" if count == 1 else f"{count:,} threads stand"
     yield Finding(
-        severity=100.0,
+        severity=DEADLOCK,
         question="topN",
         text=f"{text} before a lock in every sample of {stood_ms / 1000:,.1f} s"
         + (f", in {', '.join(told)}" if told else "")

@@ -16,7 +16,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.fold import OfTypes, fold
+from dotnetdiag.analysis.fold import OfTypes, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having, whole_numbers
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
@@ -26,6 +26,7 @@ from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.running_groups import KeyedGroups
 from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
@@ -100,7 +101,7 @@ class WaitReport(Report):
 
 def contention(trace: Trace) -> WaitReport:
     """Every time that a thread of a recording wanted a lock which another had."""
-    (made,) = fold(trace, ContentionFold(runtime=facts_of(trace)))
+    (made,) = fold(trace, ContentionFold(seconds=seconds_of(trace), runtime=facts_of(trace)))
     return made
 
 
@@ -111,12 +112,14 @@ def waits(trace: Trace) -> WaitReport:
 
 
 class ContentionFold:
-    """What :func:`contention` asks, window by window. ``runtime``: what is known of it, asked at the end."""
+    """What :func:`contention` asks, window by window. ``seconds``: how long was recorded, of which a note on who waits still needs the end;
+    ``runtime``: what is known of it; both are asked at the end.
+    """
 
     needs_activities = False
 
-    def __init__(self, *, runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
-        self._runtime = runtime
+    def __init__(self, *, seconds: Seconds = None, runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
+        self._seconds, self._runtime = seconds, runtime
         self._events = LastingEvents(
             KeptEvents(having(CONTENDED), ("LockID", OBJECT, OWNER)),
             KeptEvents(having(GOT), ("DurationNs",)),
@@ -133,7 +136,10 @@ class ContentionFold:
 
     def result(self) -> WaitReport:
         """The answer, of what came until now; more may come, and another be asked for."""
-        return _with_ids(_Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION), self._runtime)
+        made = _with_ids(_Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION), self._runtime)
+        recorded = recorded_in(self._seconds) if made.totals.unfinished else None
+        stuck = None if recorded is None else Stuck(made.waits, recorded.end_s)
+        return made if stuck is None or not stuck.threads else made.with_notes((*made.notes, stuck.text()))
 
 
 class WaitsFold:

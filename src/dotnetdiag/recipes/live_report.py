@@ -113,6 +113,7 @@ _ALONE: Mapping[str, LiveKind] = {
         "waits",
         "ContentionFold",
         f"{CLR_PROVIDER}:0x4000:4",
+        is_timed=True,
         asks_runtime=True,
         NO_CONTENTION="no contention: no thread waited for a lock",
     ),

@@ -186,12 +186,10 @@ def contention(source: PathText | Trace) -> WaitReport:
 
     It needs the keyword contention (``--clrevents contention``). Raises InputError and FormatError for a path, as ``open``.
     """
-    from dotnetdiag.analysis.stuck import with_stuck
     from dotnetdiag.analysis.waits import contention as ask
-    from dotnetdiag.trace.recorded import recorded_of
 
     with opened(source) as trace:
-        return with_stuck(ask(trace), recorded_of(trace).end_s)
+        return ask(trace)
 
 
 def waits(source: PathText | Trace) -> WaitReport:
