@@ -54,11 +54,6 @@ def normal(text: str) -> list[str]:
     return [_NUMBER.sub("0", _RULE.sub("─", " ".join(line.split()))) for line in text.strip().splitlines()]
 
 
-def files(page: Path) -> list[Path]:
-    """Files of the checkout that the page shows whole: its reader saves them."""
-    return [DOCS.parent / name for name in re.findall(r'^ *--8<-- "([^"]+)"$', page.read_text("utf-8"), re.MULTILINE)]
-
-
 def _pattern(page: list[str]) -> str:
     return "".join(r"(?:.*\n)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in page)
 

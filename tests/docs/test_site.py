@@ -13,7 +13,8 @@ from typing import Any
 
 import click
 import pytest
-from tests.docs.pages import DOCS, files
+from tests.docs.examples import files
+from tests.docs.pages import DOCS
 
 import dotnetdiag
 import dotnetdiag.server

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.docs.environment import environment
-from tests.docs.pages import PYPI, Step, files, pages, steps
+from tests.docs.examples import files
+from tests.docs.pages import PYPI, Step, pages, steps
 from tests.docs.shell import shell
 from tests.live.runtimes import unpack
 
