@@ -169,6 +169,14 @@ def test_the_parts_of_pauses_are_the_pauses(name: str) -> None:
         assert sum(parts) == pytest.approx(row["pause_ms"], abs=0.01)
 
 
+@pytest.mark.parametrize("reason", [1, 4])
+def test_a_pause_whose_end_was_lost_does_not_end_with_what_stops_the_program_later(reason: int) -> None:
+    lost = collection(10, 1, (1, 2, 3, 4, 5, 6, 7, 8))[:-1]
+    later = [event(500, 9, 1, struct.pack("<IIH", reason, 1, 0)), event(501, 3, 1, bytes(2))]
+    made = gc(traced(*lost, *later, *collection(600, 2, (1, 2, 3, 4, 5, 6, 7, 8))))
+    assert made.collections.values("pause_ms") == [None, pytest.approx(1.0)]
+
+
 def test_what_was_allocated_is_told_by_second_where_both_are_known() -> None:
     data = data_of("gcverbose-10.nettrace")
     made = gc(Trace(data))

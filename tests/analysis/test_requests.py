@@ -292,7 +292,7 @@ def test_a_sample_counts_as_long_as_until_the_next_of_its_thread(rows: int) -> N
             writer.write_event(3, ms * 1_000_000, struct.pack("<I", kind), thread=thread)
     trace = Trace(file.getvalue())
     (made,) = fold(trace, RequestsFold(), rows=rows)
-    assert made.requests.values("cpu_ms") == [2.0 + 20.0 + 1.0 + 41.0]
+    assert made.requests.values("cpu_ms") == [2.0 + 20.0 + 1.0 + 40.0]  # up to its end
     assert sum(cpu(trace).in_states(State.CPU).weight[:5]) == 2.0 + 20.0 + 1.0 + 41.0 + 2.0
 
 

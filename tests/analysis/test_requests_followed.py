@@ -36,6 +36,9 @@ KINDS: dict[str, tuple[str, int, str, tuple[str, ...]]] = {
     "done": (SQL, 13, "EndExecute", ("compositeState", "sqlExceptionNumber")),
     "sample": (SAMPLER, 0, "ThreadSample", ()),
     "contended": (RUNTIME, 81, "ContentionStart", ()),
+    "got": (RUNTIME, 91, "ContentionStop", ()),
+    "stopping": (RUNTIME, 9, "SuspendEEStart", ()),
+    "restarted": (RUNTIME, 3, "RestartEEStop", ()),
     "message": (LOGGING, 19, "FormattedMessage", ("Level",)),
 }
 MANAGED = struct.pack("<I", 2)
@@ -148,6 +151,34 @@ def test_state_that_is_no_whole_number_is_taken_as_one() -> None:
 def test_a_report_may_be_sent_to_another_process(way: dict[str, int]) -> None:
     made = asked([("dns", 1, 1, b""), ("failed", 2, 1, b""), ("found", 3, 1, b"")], way)
     assert pickle.loads(pickle.dumps(made)).to_json() == made.to_json()
+
+
+def test_what_a_thread_does_behind_the_end_is_of_no_request(way: dict[str, int]) -> None:
+    samples: list[Event] = [("sample", ms, 0, MANAGED) for ms in (3, 4, 5000)]
+    events: list[Event] = [("server", 1, 1, b""), ("contended", 2, 1, b""), *samples[:2], ("served", 10, 1, b"")]
+    made = asked([*events, samples[2], ("got", 5001, 0, b"")], way)
+    assert (made.requests.values("cpu_ms"), made.requests.values("lock_ms")) == ([7.0], [8.0])
+
+
+def stopping(ms: int, reason: int) -> Event:
+    return "stopping", ms, 0, struct.pack("<IIH", reason, 1, 0)
+
+
+def test_a_pause_counts_for_what_never_ends_and_for_nothing_of_which_the_end_is_not_known(way: dict[str, int]) -> None:
+    pause = [stopping(10, 1), ("restarted", 110, 0, b"")]
+    assert asked([("server", 1, 1, b""), *pause], way).requests.values("gc_ms") == [100.0]
+    at_once: list[Event] = [("server", 1, 0, b""), ("server", 2, 0, b""), *pause, ("served", 120, 0, b"")]
+    made = asked([*at_once, ("served", 121, 0, b"")], way)
+    assert made.requests.values("gc_ms") == made.by_route.values("gc_ms") * 2 == [None, None]
+
+
+@pytest.mark.parametrize("reason", [1, 4])
+def test_a_pause_whose_end_was_lost_does_not_end_with_what_stops_the_program_later(
+    reason: int, way: dict[str, int]
+) -> None:
+    late: list[Event] = [stopping(10, 1), stopping(500, reason), ("restarted", 501, 0, b""), ("served", 600, 1, b"")]
+    made = asked([("server", 1, 1, b""), *late], way)
+    assert made.requests.values("gc_ms") in ([1.0] if reason == 1 else [0.0], [None])
 
 
 def test_waits_for_locks_that_never_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.nettrace.recordings import recording
 
 import dotnetdiag as dd
 from dotnetdiag.analysis import startup as room
+from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.startup import PHASES
+from dotnetdiag.events.columns import Scalar, Text
 
 NO_JIT = "no compiled methods: there were none, or the recording lacks their events (record with --clrevents jit --clreventlevel verbose too)"
 
@@ -88,6 +91,34 @@ def test_where_nothing_came_in_time_there_is_an_answer() -> None:
         fold.feed(late)
         made = fold.result()
     assert (len(made.phases), made.notes) == (0, (room.NO_START,))
+
+
+def test_what_took_longest_is_of_the_time_that_was_asked_for() -> None:
+    """What comes behind it is looked at too, for a while, and there is more of it that takes longer."""
+    at, took = np.arange(250.0), np.where(np.arange(250) < 50, 10.0, 11.0)
+    rows = dd.Table({"start_ms": Scalar(at), "duration_ms": Scalar(took), "method": Text.from_pylist(["A"] * 250)})
+    fold = room.StartupFold()
+    fold._end_ms = 50.0
+    made = fold._longest({"method": (rows, "method", "duration_ms")}, ())
+    assert made.values("start_ms") == [float(one) for one in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_framework"),
+    [
+        ("/usr/share/dotnet/shared/Microsoft.NETCore.App/10.0.14/System.Console.dll", True),
+        ("C:\\dotnet\\shared\\Microsoft.AspNetCore.App\\8.0.1\\A.dll", True),
+        ("/srv/Microsoft.Shop.App/Shop.dll", False),
+        ("/srv/Microsoft.Shop.App/bin/Shop.dll", False),
+    ],
+)
+def test_the_shared_framework_lies_in_a_folder_of_its_version(path: str, is_framework: bool) -> None:
+    fold = room.StartupFold()
+    modules = Kept(
+        np.zeros(1), np.ones(1), np.ones(1), {"AssemblyID": np.ones(1), "ModuleILPath": np.zeros(1, np.int64)}
+    )
+    fold._texts.each([path])
+    assert fold._is_framework(modules, 1) == is_framework
 
 
 def test_a_session_that_lasted_no_time_has_spent_none() -> None:

@@ -69,6 +69,7 @@ def test_a_thread_that_blocks_awaits_for_the_task_that_it_runs() -> None:
     assert made.awaits.values("kind") == ["Asynchronous", "Synchronous"]
     assert (made.awaits.values("awaited_by"), made.awaits.values("depth")) == ([9, 5], [1, 2])
     assert made.totals.blocking == 1
+    assert {row["method"]: row["blocking"] for row in made.by_method} == {"app!A.M()": 0, "app!B.N()": 1}
 
 
 def test_names_of_tasks_stand_in_for_stacks() -> None:

@@ -95,6 +95,7 @@ def test_each_thread_with_an_id_that_comes_again_has_its_row() -> None:
         (1, 60.0): (1, 1.0, 30, None),
     }
     assert (made.totals.count, made.totals.created) == (4, 3)
+    assert threads(traced(managed(11, 1, "A"))).totals.created is None  # which was not recorded, or there was none
 
 
 def test_what_comes_before_a_thread_is_created_is_of_one_that_had_its_id_before() -> None:

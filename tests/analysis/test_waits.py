@@ -127,7 +127,8 @@ def test_a_wait_within_a_contention_is_one_for_a_lock() -> None:
     rows = [(row["tid"], row["source"], row["duration_ms"]) for row in made.waits.to_pylist()]
     assert rows == [(1, "Wait", 1.0), (1, "Contention", 1.0), (2, "MonitorWait", 6.0), (1, "Wait", 2.0)]
     locks = [(row["source"], row["object"]) for row in made.by_lock.to_pylist()]
-    assert locks == [("MonitorWait", "0x5"), ("Contention", "0x20")]
+    assert locks == [("MonitorWait", "0x5"), ("Wait", None), ("Contention", "0x20")]
+    assert sum(made.by_lock.values("total_ms")) == made.totals.total_ms
     assert [(row["tid"], row["owner_tid"], row["count"]) for row in made.by_owner.to_pylist()] == [(1, 7, 1)]
     assert made.waits.values("owner_tid") == [None, 7, None, None]
 

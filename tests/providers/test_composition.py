@@ -7,7 +7,7 @@ import pytest
 from dotnetdiag.errors import GrammarError, UnknownName, UsageError
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD
 from dotnetdiag.ipc.eventpipe import Tracepoints
-from dotnetdiag.providers.composition import ProviderSource, compose, with_tracepoint
+from dotnetdiag.providers.composition import ProviderSource, compose, with_needed, with_tracepoint
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.providers.presets import DEFAULT_PRESETS, LINUX_ONLY_PRESETS, PRESETS, find_preset
 
@@ -69,6 +69,19 @@ def test_clr_events_alone_have_the_default_rundown() -> None:
     # ignored, they add nothing to the rundown that the preset asks for
     assert compose(clr_events="gc", presets="gc-collect").rundown_keyword == 1
     assert compose(clr_events="gc", presets="dotnet-sampled-thread-time").rundown_keyword == DEFAULT_RUNDOWN_KEYWORD
+
+
+def test_what_is_needed_comes_beside_what_is_asked_for() -> None:
+    asked = compose(clr_events="exception", providers="Mine:0x2:4", event_filters=("Mine=3",))
+    made = with_needed(asked, f"{CLR_PROVIDER}:0x1:5,Other:0x4:4")
+    assert [(one.name, one.keywords, one.level) for one in made.providers] == [
+        ("Mine", 0x2, 4),
+        (CLR_PROVIDER, 0x8001, 5),
+        ("Other", 0x4, 4),
+    ]
+    assert made.providers[0].event_filter == asked.providers[0].event_filter is not None
+    assert made.sources == (ProviderSource.PROVIDERS, ProviderSource.CLR_EVENTS, ProviderSource.PROVIDERS)
+    assert (made.rundown_keyword, made.rundown_fallback) == (asked.rundown_keyword, asked.rundown_fallback)
 
 
 def test_an_event_filter_goes_to_its_provider() -> None:

@@ -47,7 +47,8 @@ NO_EVENTS = (
     "with --clrevents allocationsampling"
 )
 STATED = {
-    TICKS: "each tick stands for some 100 KB that its thread allocated, of whatever types, and is counted as the one it met",
+    TICKS: "each tick stands for some 100 KB that its thread allocated, of whatever types, and is counted as the one it met: "
+    "small parts, and numbers of objects, may be several times off",
     SAMPLES: "estimated of objects that were drawn by chance, about one for each 100 KB: the error is one standard deviation",
 }
 UNNAMED = "this runtime names no types of allocations: they have the ids that it gives them"

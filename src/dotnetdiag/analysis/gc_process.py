@@ -34,14 +34,13 @@ from dotnetdiag.analysis.gc_events import (
     Told,
     untold,
 )
+from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import picked
 from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_FOR_GC, _PREPARATION = 1, 6
-"""Reasons of suspensions."""
 _BACKGROUND = 1
 """The type of a collection."""
 _SIZES = tuple(f"GenerationSize{place}" for place in range(len(GENERATIONS)))
@@ -62,14 +61,11 @@ class ProcessCollections:
         self.starts = told.kept[START]
         self.count = len(self.starts)
         stops, heaps = told.kept[STOP], told.kept[HEAP]
-        suspensions = told.kept[SUSPENDING]
-        reasons = suspensions["Reason"]
-        suspensions = suspensions.of(np.flatnonzero((reasons == _FOR_GC) | (reasons == _PREPARATION)))
         self.is_background = self.starts["Type"] == _BACKGROUND
         self.stop_row = _stops(self.starts, stops)
         """Of each, the row of its stop; -1: none came."""
         self.stop_ms = picked(stops.ms, self.stop_row, np.nan)
-        self._pauses(suspensions, told.kept[SUSPENDED], told.kept[RESTARTED])
+        self._pauses(told.kept[SUSPENDING], told.kept[SUSPENDED], told.kept[RESTARTED])
         started = np.full(len(stops), -1)
         started[self.stop_row[self.stop_row >= 0]] = np.flatnonzero(self.stop_row >= 0)
         self.heap_row = _rows(self.count, started, np.searchsorted(stops.ms, heaps.ms, "right") - 1)
@@ -95,9 +91,11 @@ class ProcessCollections:
         return made
 
     def _pauses(self, suspensions: Kept, suspended: Kept, restarted: Kept) -> None:
-        begin = suspensions.ms
         # of the same thread: others (a sampler) stop the program too, and end that while this one waits for its turn
-        end, stopped = _next(restarted, suspensions), _next(suspended, suspensions)
+        own = np.flatnonzero(are_for_gc(suspensions))
+        end, stopped = _next(restarted, suspensions)[own], _next(suspended, suspensions)[own]
+        suspensions = suspensions.of(own)
+        begin = suspensions.ms
         stopped[~(stopped <= end)] = np.nan
         starts = self.starts.ms
         at = np.searchsorted(begin, starts, "right") - 1
@@ -114,7 +112,7 @@ class ProcessCollections:
         # pauses behind the first: those in which no other collection begins
         loose = np.ones(len(begin), np.bool_)
         loose[at[at >= 0]] = False
-        loose &= (suspensions["Reason"] == _PREPARATION) & ~np.isnan(end)
+        loose &= (suspensions["Reason"] == PREPARATION) & ~np.isnan(end)
         rows = np.flatnonzero(loose)
         of = np.searchsorted(self.starts.ms[background], begin[rows], "right") - 1
         owner = background[np.maximum(of, 0)]

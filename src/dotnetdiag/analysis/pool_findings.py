@@ -17,6 +17,7 @@ from dotnetdiag.analysis.thread_pool import ThreadPoolReport
 STARVED_MS = 100.0
 MOST_OF_POOL = 0.5
 """Of what the threads of a pool were seen at: from there on one method is named."""
+MOST_LOOKED_AT = 100
 BLOCKED_TIMES = 4
 """So often a pool has taken threads because its own waited for tasks: once or twice is a start."""
 
@@ -41,19 +42,24 @@ def of_pool(
         longest = max(queue.get("most", 0.0), *made.starvation.values("longest_ms"))
         text += f": for {totals.starved_ms:,.0f} ms some work had waited for more than 100 ms, {median}{longest:,.0f} ms at most"
         text += "" if queue else "; none of it was begun"
-        first = made.by_method[0]["method"]
-        if is_named(first):
-            text += (
-                f"; {round(of_all(made.by_method, first, 'count')):,} of {totals.count:,} were queued by {short(first)}"
-            )
+        first = _first_of_program(made)
+        if first is not None:
+            queued = round(of_all(made.by_method, first, "count"))
+            text += f"; {queued:,} of {totals.count:,} were queued by {short(first)}"
     if starving:
         text += f"; it took more threads {times(starving)} because nothing went on"
     if blocked:
-        text += f"; it took more threads {times(blocked)} because its threads waited for tasks (Task.Wait, Task.Result)"
+        text += f"; it took more threads {times(blocked)} because its threads waited for tasks (Task.Wait, Task.Result; report tasks says where)"
     if totals.max_threads:
         text += f" (at most {totals.max_threads:,} threads)"
     text += _seen(samples) or _waited(waits, max(totals.starved_ms, STARVED_MS))
     yield Finding(severity=max(share_of(totals.starved_ms, seconds), SOME), question="threadpool", text=text)
+
+
+def _first_of_program(made: ThreadPoolReport) -> str | None:
+    """The method of the program whose work waited most; .NET's own, as its timers, queues what others have asked for."""
+    methods = (row["method"] for row in made.by_method[:MOST_LOOKED_AT].to_pylist())
+    return next((one for one in methods if is_named(one) and not filters.is_of_framework(one.partition("!")[0])), None)
 
 
 def _seen(samples: Callable[[], StackProfile] | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
+from dotnetdiag.analysis.gc_pauses import paused
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
 from dotnetdiag.analysis.pairs import LatestRows, is_followed, last_of_threads, pairs, rest_of_overlaps
 from dotnetdiag.analysis.request_spans import Followed, RequestSpans
@@ -24,7 +25,6 @@ SAMPLER, SAMPLE = "Microsoft-DotNETCore-SampleProfiler", 0
 MANAGED = 2
 """Of a sample: the thread ran code of .NET."""
 COSTS = ("cpu_ms", "gc_ms", "lock_ms", "allocated_bytes")
-_FOR_GC = (1, 6)
 _MOST_WANTED = 4
 """Of each thread so many that it wants: it waits for one lock at a time, and ends that are not recorded never come."""
 _OF_THREAD = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("row", "i4")])
@@ -124,8 +124,16 @@ class RequestCosts:
         wanted = np.append(self._wanted, fresh)
         stop = pairs(wanted["ms"], [wanted["pid"], wanted["tid"]], got.ms, [got.pid, got.tid])
         own = stop >= 0
-        self._add(spans, "lock_ms", wanted["row"][own], got.ms[stop[own]] - wanted["ms"][own])
+        self._add_time(spans, "lock_ms", wanted[own], got.ms[stop[own]])
         self._wanted = last_of_threads(wanted[~own], _MOST_WANTED)
+
+    def _add_time(self, spans: RequestSpans, name: str, since: Array, until: Array) -> None:
+        """What threads did for spans from some times until others, or until the end of the span, if that was before."""
+        own = np.flatnonzero(since["row"] >= 0)
+        since, until = since[own], until[own]
+        ended = _ends_of(spans, since["row"])
+        until = np.where(np.isfinite(ended), np.minimum(until, ended), until)
+        self._add(spans, name, since["row"], np.maximum(until - since["ms"], 0.0))
 
     def _sample(self, spans: RequestSpans, samples: Kept) -> None:
         """Each sample has the time to the next of its thread, as in a profile: the last of each thread waits for what follows."""
@@ -134,16 +142,20 @@ class RequestCosts:
         row = self._marks.of(samples)
         row[~np.isin(samples["Type"], (MANAGED, NONE))] = -1
         own = np.flatnonzero(row >= 0)
-        rows, which = np.unique(row[own], return_inverse=True)
-        has_ended = spans.rows.gather("stop_ms", rows)[which.reshape(-1)] < samples.ms[own]
-        row[own[has_ended]] = -1
+        row[own[_ends_of(spans, row[own]) < samples.ms[own]]] = -1
         fresh["row"] = row
         some = np.append(self._sampled, fresh)
         some = some[np.lexsort((some["ms"], some["tid"], some["pid"]))]
         has_next = is_followed(some)
         self._sampled = some[~has_next]
         known = np.flatnonzero(has_next)
-        self._add(spans, "cpu_ms", some["row"][known], some["ms"][known + 1] - some["ms"][known])
+        self._add_time(spans, "cpu_ms", some[known], some["ms"][known + 1])
+
+
+def _ends_of(spans: RequestSpans, rows: Array) -> Array:
+    """When each ended, of which several may be one; NaN for those that have not, below all times where it is not known."""
+    kinds, which = np.unique(rows, return_inverse=True)
+    return np.asarray(spans.rows.gather("stop_ms", kinds)[which.reshape(-1)])
 
 
 def _amounts(ticks: Kept) -> Array:
@@ -196,20 +208,19 @@ class Pauses:
     """When the program was stopped for the collector, process by process."""
 
     def __init__(self, suspending: Kept, restarted: Kept) -> None:
-        suspending = suspending.of(np.flatnonzero(np.isin(suspending["Reason"], _FOR_GC)))
-        stop = pairs(suspending.ms, [suspending.pid, suspending.tid], restarted.ms, [restarted.pid, restarted.tid])
+        told = paused(suspending, restarted)
         self._lines: dict[int, tuple[Array, Array]] = {}
-        for pid in distinct(suspending.pid[stop >= 0]).tolist():
-            own = np.flatnonzero((suspending.pid == pid) & (stop >= 0))
-            begin, end = suspending.ms[own], restarted.ms[stop[own]]
+        for pid in distinct(suspending.pid[told[0]]).tolist():
+            own, stop = told[:, suspending.pid[told[0]] == pid]
+            begin, end = suspending.ms[own], restarted.ms[stop]
             begin, end = rest_of_overlaps(begin, end)
             so_far = np.cumsum(end - begin)
             total = np.stack([np.append(0.0, so_far[:-1]), so_far], axis=1).reshape(-1)
             self._lines[pid] = np.stack([begin, end], axis=1).reshape(-1), total
 
     def within(self, pid: Array, begin: Array, end: Array) -> Array:
-        """For how long, in ms, between these times; an end that is not told (NaN) is the begin."""
-        end = np.where(np.isnan(end), begin, end)
+        """For how long, in ms, between these times; what has not ended (NaN) is under way to the last."""
+        end = np.where(np.isnan(end), np.inf, end)
         made = np.zeros(len(begin))
         for process, (times, total) in self._lines.items():
             of = np.flatnonzero(pid == process)

@@ -111,8 +111,8 @@ class RequestRows:
         self._sums.add(
             group,
             {"failed": has_failed, "unknown": is_unknown, "queued": ~np.isnan(queue), "queue_ms": np.nan_to_num(queue)}
-            | {name: some[name] for name in COSTS}
-            | {_TOLD.format(name): is_among(some["pid"], pids) for name, pids in self._told.items()},
+            | {name: np.where(is_unknown, 0.0, some[name]) for name in COSTS}
+            | {_TOLD.format(name): is_among(some["pid"], pids) & ~is_unknown for name, pids in self._told.items()},
         )
         rows = np.flatnonzero(has_failed)
         self._failures.add([group[rows], reason[rows]], numbers[rows])
@@ -201,7 +201,7 @@ class _Columns:
             return Coded(self._reasons, reason, mask(reason >= 0))
         own = values(name)
         if name in COSTS:
-            return _cost(own, name, is_among(values("pid"), self._told[name]))
+            return _cost(own, name, is_among(values("pid"), self._told[name]) & (values("is_unknown") == 0))
         if name.endswith("_ms"):
             return number(own, ~np.isnan(own))
         return whole(own, {"status": own > 0, "parent": own >= 0}.get(name))
@@ -258,7 +258,7 @@ def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
         for name in _SUMMED:
             rows[name] = below[name][own]
         if pauses is not None:
-            rows["gc_ms"] = pauses.within(rows["pid"], begin, np.where(is_unknown, np.nan, end))
+            rows["gc_ms"] = pauses.within(rows["pid"], begin, np.where(is_unknown, begin, end))
         parent = spans.nearest(some["parent"][own], IS_SHOWN)
         rows["parent"] = np.where(parent >= 0, place[parent], -1)
         numbers = place[first + own]

@@ -9,7 +9,7 @@ do that at once, so that the parts need not come to the whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import PurePath, PureWindowsPath
 from typing import Any, TypeAlias
 
@@ -87,7 +87,7 @@ class StartupTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class StartupReport(Report):
-    """``phases``: a row for each, in their order; what the process has no events of is None. ``longest``: what took longest, of assemblies, types,
+    """``phases``: a row for each, in their order; what the process has no events of is None. ``longest``: what took longest, of assemblies,
     methods and collections. ``profile``: the samples of that time. ``notes``: what the recording lacks.
     """
 
@@ -288,15 +288,18 @@ class StartupFold:
         rows = np.flatnonzero(modules["AssemblyID"] == assembly)
         path = self._texts[int(modules["ModuleILPath"][rows[0]])] if len(rows) else ""
         parts = (PureWindowsPath(path) if "\\" in path else PurePath(path)).parts
-        return any(part.startswith("Microsoft.") and part.endswith(".App") for part in parts)
+        return any(
+            part.startswith("Microsoft.") and part.endswith(".App") and version[:1].isdecimal()
+            for part, version in pairwise(parts)
+        )
 
     def _longest(self, tables: Mapping[str, tuple[Table, str, str]], notes: Sequence[str]) -> Table:
         """Of kinds of what takes time, each with its table, what a row is called by, and how long that took."""
         rows: list[tuple[str, str, float, float]] = []
         for kind, (table, name, duration) in tables.items():
             ms, took = _at(table, duration)
-            order = np.argsort(-took, kind="stable")[:LONGEST]
-            for row in order[ms[order] < self._end_ms].tolist():
+            own = np.flatnonzero(ms < self._end_ms)
+            for row in own[np.argsort(-took[own], kind="stable")[:LONGEST]].tolist():
                 rows.append((kind, str(table[name].item(row) or ""), float(ms[row]), float(took[row])))
         rows.sort(key=lambda row: -row[3])
         kinds, names, starts, took_ms = zip(*rows[:LONGEST], strict=True) if rows else ((), (), (), ())

@@ -86,7 +86,8 @@ class TaskTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskReport(Report):
-    """``awaits``: a row for each, in the order of their begins; ``by_method``: the methods that awaited; ``chains``: the longest, with who awaited
+    """``awaits``: a row for each, in the order of their begins; ``by_method``: the methods that awaited, and how often that was ``blocking``
+    their threads; ``chains``: the longest, with who awaited
     what in them; where the begin has no end, without a duration, and last. ``profile``: the logical stacks, in ms, which ``stacks`` makes when
     somebody asks. ``notes``: what the recording lacks.
     """
@@ -149,10 +150,9 @@ class _Answer:
         self._made, self._texts = made, names
         self._pid, self._duration = compact(made.column("pid")), made.column("duration_ms")
         task, by = narrow(made.column("TaskID")), made.column("ContinueWithTaskID")
-        is_blocking = made.column("Behavior") == BLOCKING
+        is_blocking = self._is_blocking = made.column("Behavior") == BLOCKING
         by[is_blocking] = made.column("OriginatingTaskID")[is_blocking]
         by = narrow(by)
-        self._blocking = int(is_blocking.sum())
         del is_blocking
         self._first = first_rows(self._pid, task, self._pid, task)
         none = np.flatnonzero(self._first < 0)
@@ -210,7 +210,7 @@ class _Answer:
             stacks=self._logical,
             totals=TaskTotals(
                 count=len(made),
-                blocking=self._blocking,
+                blocking=int(self._is_blocking.sum()),
                 unfinished=int((~known).sum()),
                 chains=len(begins),
                 deepest=int(self._depth.max(initial=0)),
@@ -255,18 +255,21 @@ class _Answer:
         return Coded(self._methods, which, mask(self._method_ids[which] >= 0))
 
     def _by_method(self) -> dict[str, Column]:
-        found, own_ms = RunningGroups(), np.zeros(0)
+        found, own_ms, blocking = RunningGroups(), np.zeros(0), np.zeros(0, np.int64)
         for some in _slices(len(self._pid)):  # all at once were 25 bytes more for each
             keys = self._pid[some].astype(np.int64) << 32 | self._method[some]  # of each process its own methods
             which = found.add(keys, np.arange(some.start, some.stop), self._duration[some])
             own_ms = np.append(own_ms, np.zeros(len(found) - len(own_ms)))
             np.add.at(own_ms, which, self._own_ms[some])
+            blocking = np.append(blocking, np.zeros(len(found) - len(blocking), np.int64))
+            np.add.at(blocking, which, self._is_blocking[some])
         order = np.lexsort((found.first, -found.count, -found.total, -own_ms))
         first = found.first[order]
         return {
             "pid": whole(self._pid[first]),
             "method": self._named(self._method[first]),
             "count": whole(found.count[order]),
+            "blocking": whole(blocking[order]),
             "total_ms": Scalar(found.total[order], None, Kind.F8),
             "own_ms": Scalar(own_ms[order], None, Kind.F8),
             "max_ms": number(found.most[order]),

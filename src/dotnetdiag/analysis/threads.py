@@ -56,12 +56,12 @@ NO_SAMPLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadTotals:
-    """``created`` and ``ended`` while it was recorded, the latter None where no end is told of; ``cpu_ms`` and ``waiting_ms`` of all, None without
+    """``created`` and ``ended`` while it was recorded, None where no begin, or no end, is told of; ``cpu_ms`` and ``waiting_ms`` of all, None without
     samples, and where these do not say which threads ran.
     """
 
     count: int
-    created: int
+    created: int | None
     ended: int | None
     cpu_ms: float | None
     waiting_ms: float | None
@@ -162,7 +162,7 @@ class ThreadsFold:
             threads=answer_table("threads", columns, notes, self._losses.told),
             totals=ThreadTotals(
                 count=len(keys),
-                created=sum(not np.isnan(one.created_ms) for one in told.values()),
+                created=len(told) or None,
                 ended=sum(not np.isnan(one.ended_ms) for one in told.values()) if len(self._ended) else None,
                 cpu_ms=_of_processes(ran, states),
                 waiting_ms=_of_processes(figures["waiting_ms"], states),

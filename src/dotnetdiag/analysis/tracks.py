@@ -18,10 +18,10 @@ from dotnetdiag.analysis.exceptions import ExceptionsFold
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING
+from dotnetdiag.analysis.gc_pauses import paused
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
 from dotnetdiag.analysis.logs import LogsFold
-from dotnetdiag.analysis.pairs import pairs
 from dotnetdiag.analysis.requests import RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.waits import ContentionFold, WaitsFold
@@ -38,7 +38,6 @@ LONGEST_TEXT = 4000
 """Characters of a name or a message that are kept: viewers show a line of it."""
 REQUESTS = "Requests"
 """The kind whose rows ``Slices.request`` names."""
-_FOR_GC = (1, 6)
 """Reasons of suspensions that are the collector's."""
 _MS = 1e6
 
@@ -171,9 +170,8 @@ class PausesFold:
     def result(self) -> Table:
         """The answer: ``start_ms duration_ms pid tid what``."""
         began, ended = self._suspending.all(), self._restarted.all()
-        began = began.of(np.flatnonzero(np.isin(began["Reason"], _FOR_GC)))
-        stop = pairs(began.ms, [began.pid, began.tid], ended.ms, [ended.pid, ended.tid])
-        began, stop = began.of(np.flatnonzero(stop >= 0)), stop[stop >= 0]
+        own, stop = paused(began, ended)
+        began = began.of(own)
         return Table(
             {
                 "start_ms": Scalar(began.ms),

@@ -251,7 +251,9 @@ class _Answer:
             unfinished += len(rows) - int(known.sum())
             by_method.add([pid, method], number_, duration)
             lock = np.maximum(rows["LockID" if is_lock else OBJECT], 0)
-            at = np.flatnonzero(lock)
+            at = (
+                np.flatnonzero(lock) if is_lock else np.arange(len(rows))
+            )  # what waits for no object waits for something
             keys = [pid[at], lock[at]] if is_lock else [pid[at], rows[SOURCE][at], lock[at]]
             by_lock.add(keys, number_[at], duration[at])
             owner = np.maximum(rows[OWNER], 0)

@@ -103,6 +103,13 @@ def _add_filter(chosen: dict[str, tuple[Provider, ProviderSource]], text: str) -
     chosen[name] = (replace(provider, event_filter=event_filter), source)
 
 
+def with_needed(made: Composition, providers: str) -> Composition:
+    """A session that records what it does, and the providers of a text too. Raises GrammarError, and UsageError where both have filter arguments."""
+    all_of_them = merge_providers((*made.providers, *parse_providers(providers)))
+    more = (ProviderSource.PROVIDERS,) * (len(all_of_them) - len(made.providers))
+    return replace(made, providers=all_of_them, sources=(*made.sources, *more), is_default=False)
+
+
 def with_tracepoint(providers: str, tracepoint: str) -> tuple[Provider, ...]:
     """The providers of a text, all of whose events go to one tracepoint of the kernel."""
     return tuple(replace(one, tracepoints=Tracepoints(default=tracepoint)) for one in parse_providers(providers))
