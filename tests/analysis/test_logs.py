@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests.analysis.traces import said, traced
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis import logs as room
 from dotnetdiag.analysis.logs import NO_EVENTS, LogsFold, logs
+from dotnetdiag.analysis.request_kinds import LOGGING
 from dotnetdiag.analysis.requests import requests
 from dotnetdiag.trace.trace import Trace
 
@@ -65,3 +67,25 @@ def test_messages_beyond_the_limit_are_others(monkeypatch: pytest.MonkeyPatch) -
     assert len(set(made.messages.values("message"))) == 4
     assert made.totals.count == 394
     assert made.notes == (room.NO_TEXTS,)
+
+
+def test_the_texts_that_core_3_does_not_write_are_made_of_the_arguments() -> None:
+    """``MessageJson`` has a field for them from .NET 5 on."""
+    texts = ['{"id":"1","{OriginalFormat}":"cart {id} is lost"}', "no object", ""]
+    told = [
+        said(
+            at,
+            1,
+            provider=LOGGING,
+            number=5,
+            name="MessageJson",
+            Level=4,
+            EventId=7,
+            LoggerName="Shop",
+            ArgumentsJson=one,
+        )
+        for at, one in enumerate(texts)
+    ]
+    made = logs(traced(*told))
+    assert made.messages.values("message") == ["cart 1 is lost", None, None]
+    assert made.by_event.values("example") == ["cart 1 is lost"]

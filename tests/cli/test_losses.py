@@ -62,7 +62,7 @@ def test_json_of_reports_has_them(kind: str, lacking: Path) -> None:
 
 
 def test_what_stands_out_is_of_what_is_left(lacking: Path) -> None:
-    assert " of what is left of it\n" in run("report advice", lacking).stdout
+    assert " of what is left of it\nnote: it breaks off" in run("report advice", lacking).stdout
 
 
 def test_nothing_is_said_where_nothing_is_lacking(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, texts, whole
+from dotnetdiag.analysis.answers import answer_table, number, texts, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import Groups, groups
@@ -263,7 +263,7 @@ class _Answer:
                 **shown,
                 "count": whole(found.sums(self._kept["count"])),
                 "bytes": whole(found.total),
-                "percent": Scalar(100.0 * found.total / everything, None, Kind.F8),
+                "percent": number(100.0 * found.total / everything),
                 "objects": whole(objects),
                 "error_bytes": whole(errors if self._source == SAMPLES else np.full(len(found), np.nan)),
             },

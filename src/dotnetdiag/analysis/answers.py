@@ -20,6 +20,8 @@ _UNITS = {"_ms": "ms", "bytes": "bytes", "percent": "%", "second": "s"}
 """By the end of a column's name."""
 
 
+DIGITS = 6
+"""Of fractions: of milliseconds these are ns, which is what clocks tell. What is behind is noise of sums and differences: 4.641174000000319."""
 _MOST = float((1 << 63) - 1024)
 """What a damaged file claims may be more than a column of whole numbers holds: this is the largest fraction that it does."""
 
@@ -30,10 +32,10 @@ _WHOLE = (np.int8, np.int16, np.int32)
 
 
 def number(values: Array, known: Array | None = None) -> Scalar:
-    """A column of fractions; None where they are not ``known`` (a mask; without it: where they are NaN or infinite)."""
+    """A column of fractions, to :data:`DIGITS` places; None where they are not ``known`` (a mask; without it: where they are NaN or infinite)."""
     is_finite = np.isfinite(values)
     known = is_finite if known is None else known
-    values = values.astype(np.float64, copy=False)
+    values = np.round(values.astype(np.float64, copy=False), DIGITS)
     return narrowed(values if is_finite.all() else np.nan_to_num(values), mask(known), Kind.F8)
 
 

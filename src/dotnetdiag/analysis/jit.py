@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, mask, whole
+from dotnetdiag.analysis.answers import answer_table, mask, number, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
@@ -148,10 +148,10 @@ class JitFold:
         methods = self._methods(starts)  # an id is used again when what had it is gone
         columns: dict[str, Column] = {
             "method": methods,
-            "tier": Coded.naming(Scalar(tier, valid, Kind.I8), lambda number: TIERS[number]),
+            "tier": Coded.naming(Scalar(tier, valid, Kind.I8), lambda one: TIERS[one]),
             "kind": Coded.naming(Scalar(waited.astype(np.int64), None, Kind.I8), lambda one: (TIERED, FOREGROUND)[one]),
             "start_ms": Scalar(starts.ms, None, Kind.F8),
-            "compile_ms": Scalar(compile_ms, valid, Kind.F8),
+            "compile_ms": number(compile_ms, known),
             "il_bytes": whole(il),
             "native_bytes": whole(native, known),
             "pid": whole(starts.pid),
@@ -171,7 +171,7 @@ class JitFold:
                 {
                     "method": columns["method"].take(found.first),
                     "count": whole(found.count),
-                    "compile_ms": Scalar(found.total, None, Kind.F8),
+                    "compile_ms": number(found.total),
                     "il_bytes": whole(il[found.first]),
                     "native_bytes": whole(found.sums(native)),
                     "pid": whole(starts.pid[found.first]),

@@ -124,6 +124,11 @@ def _texts(text: object) -> dict[str, str]:
     }
 
 
+def filled(arguments_json: str) -> str:
+    """The text of a message whose arguments these are."""
+    return _filled(_texts(arguments_json))
+
+
 def _filled(arguments: Mapping[str, str]) -> str:
     """What .NET Core 3 does not write: the text with its holes filled."""
     return _HOLE.sub(lambda hole: arguments.get(hole[1], hole[0]), arguments.get(FORMAT, ""))

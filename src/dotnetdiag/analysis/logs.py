@@ -15,10 +15,10 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.answers import answer_table, compact, mask, number, texts, whole
-from dotnetdiag.analysis.distinct import combined
+from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts
-from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts
+from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER, filled
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
@@ -109,6 +109,8 @@ class LogsFold:
             messages = keeper.events_of(window)
             if len(messages):
                 kept = keeper.of(messages)
+                if event == AS_JSON and self._has_rows and messages.get(f"payload.{_TEXT}") is None:
+                    kept = self._filled(kept, messages)
                 self._alike[event].add(kept, None if self._has_rows else messages)
                 if self._has_rows:
                     keeper.add(kept)
@@ -116,6 +118,15 @@ class LogsFold:
             self._spans.feed(window)
             if self._spans.is_due(sum(map(len, self._kept.values()))):
                 self._follow(max(self._spans.latest_ms, *(one.latest_ms for one in self._kept.values())))
+
+    def _filled(self, kept: Kept, messages: EventTable) -> Kept:
+        """With the texts that .NET Core 3 does not write, of the arguments that it does."""
+        arguments = messages.get("payload.ArgumentsJson")
+        if arguments is None:
+            return kept
+        texts, which = numbered([str(one or "") for one in arguments.to_pylist()])
+        of = np.array([self._messages.number(text) if (text := filled(one)) else NONE for one in texts], np.int32)
+        return Kept(kept.ms, kept.pid, kept.tid, {**kept.fields, _TEXT: of[which]})
 
     def _follow(self, until: float) -> None:
         """Look up the requests of messages before that time."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from dotnetdiag._dataclasses import as_dict, dataclass, field_names, replace
+from dotnetdiag.analysis.answers import DIGITS
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.table import SHOWN_ROWS
 
@@ -65,7 +66,7 @@ class Report:
         names = sorted(tables, key=lambda name: not name.startswith("by_"))  # what is together before each by itself
         return {
             **{name: tables[name] for name in names},
-            "totals": as_dict(self.totals),
+            "totals": _rounded(as_dict(self.totals)),
             "notes": list(self.notes),
             "losses": self.losses.to_json(),
         }
@@ -73,6 +74,13 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """Each table but the stacks as a list with an object for each row, ``totals``, ``notes``, and ``losses``."""
         return {name: one.to_pylist() if isinstance(one, Table) else one for name, one in self.document().items()}
+
+
+def _rounded(value: Any) -> Any:
+    """Fractions to as many places as those of tables."""
+    if isinstance(value, Mapping):
+        return {name: _rounded(one) for name, one in value.items()}
+    return round(value, DIGITS) if isinstance(value, float) else value
 
 
 def _said(value: Any) -> str:

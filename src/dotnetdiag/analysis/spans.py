@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.answers import number
 from dotnetdiag.analysis.pairs import combined_codes, nested
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import Column, Scalar
@@ -51,7 +52,7 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
     columns: dict[str, Column] = {
         "start_ms": Scalar(begin[opened], None, Kind.F8),
         "stop_ms": Scalar(end[closed], ended, Kind.F8),
-        "duration_ms": Scalar(np.where(ended, end[closed] - begin[opened], 0.0), ended, Kind.F8),
+        "duration_ms": number(np.where(ended, end[closed] - begin[opened], 0.0), ended),
         "pid": first["pid"].take(opened),
         "tid": first["tid"].take(opened),
         "stop_tid": _or_none(last["tid"], closed),

@@ -270,8 +270,8 @@ class _Answer:
             "method": self._named(self._method[first]),
             "count": whole(found.count[order]),
             "blocking": whole(blocking[order]),
-            "total_ms": Scalar(found.total[order], None, Kind.F8),
-            "own_ms": Scalar(own_ms[order], None, Kind.F8),
+            "total_ms": number(found.total[order]),
+            "own_ms": number(own_ms[order]),
             "max_ms": number(found.most[order]),
         }
 

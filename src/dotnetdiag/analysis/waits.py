@@ -331,7 +331,7 @@ class _Answer:
                 shown["object"] = _address(np.maximum(of_first, 0))
         figures = {
             "count": whole(found.count[order]),
-            "total_ms": Scalar(found.total[order], None, Kind.F8),
+            "total_ms": number(found.total[order]),
             "max_ms": number(found.most[order]),
             "unfinished": whole((found.count - found.known)[order]),
         }

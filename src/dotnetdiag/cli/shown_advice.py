@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 OF_QUEUE = "threadpool (how long work waited)"
 """Where it is known how many threads there were, and no more."""
+DAMAGED = "it breaks off, or is damaged, as where its process died meanwhile: what came last may be missing"
 SAMPLED = "topN"
 """The kind of report that is made of samples."""
 
@@ -25,6 +26,8 @@ def show(made: AdviceReport, more: str | None) -> None:
     rows = made.findings.to_pylist()
     if not rows:
         echo(f"{NOTHING} in {made.seconds:,.1f} s" + (" of what is left of it" if str(made.losses) else ""))
+    if made.losses.damage is not None:
+        echo(f"note: {DAMAGED}")
     for number, row in enumerate(rows, 1):
         question = row["question"]
         echo(f"{number}. {row['text']}")

@@ -285,7 +285,7 @@ def pack_record(metadata: Metadata, *, version: int) -> bytes:
     is_simple = _v1_expresses(metadata.fields)
     opcode = metadata.opcode
     if version == 4 and (not is_simple or opcode is not None):
-        raise UsageError(f"{what}: {'an opcode' if is_simple else 'an array'}")
+        raise UsageError(f"{what}: {'an opcode' if is_simple else 'an array'}, which version 5 can")
     out = Packer().i32(_signed(metadata.metadata_id)).z16(metadata.provider).i32(_signed(metadata.event_id))
     out.z16(metadata.name).u64(metadata.keywords).i32(_signed(metadata.version)).i32(_signed(metadata.level))
     _pack_fields_v1(out, metadata.fields if is_simple else ())
