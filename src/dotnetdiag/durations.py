@@ -8,15 +8,17 @@ from dotnetdiag.errors import GrammarError, UsageError
 
 DURATION = "duration"
 """What is called so in errors."""
+WAYS = "30s, 5m, 1h30m, 2d, 800ms or dd:hh:mm:ss"
+"""In which one is written."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d)", re.IGNORECASE)
 _CLOCK = re.compile(r"(?:(\d+)[:.])?(\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 
 
-def parse_duration(text: str, what: str = DURATION) -> float:
+def parse_duration(text: str, what: str = DURATION, ways: str = WAYS) -> float:
     """Seconds of ``30s``, ``1m30s``, ``500ms`` or ``dd:hh:mm:ss``. A bare number is refused: dotnet-trace takes it for days.
 
-    ``what`` it is stands in errors.
+    ``what`` it is stands in errors, and in which ``ways`` it is written.
     """
     clock = _CLOCK.match(text.strip())
     if clock:
@@ -26,11 +28,11 @@ def parse_duration(text: str, what: str = DURATION) -> float:
     while position < len(text.rstrip()):
         part = _PART.match(text, position)
         if part is None:
-            raise GrammarError(what, text, position, "write 30s, 5m, 1h30m or dd:hh:mm:ss")
+            raise GrammarError(what, text, position, f"write {ways}")
         total += float(part[1]) * _UNITS[part[2].lower()]
         position = part.end()
     if not position:
-        raise GrammarError(what, text, 0, "write 30s, 5m, 1h30m or dd:hh:mm:ss")
+        raise GrammarError(what, text, 0, f"write {ways}")
     return total
 
 
@@ -58,4 +60,4 @@ def time_of(value: float | str | None) -> float | None:
     try:
         return float(value)
     except ValueError:
-        return parse_duration(value, "time")
+        return parse_duration(value, "time", f"{WAYS}, or seconds as 1.5")

@@ -102,7 +102,7 @@ def test_what_requests_are_within_is_told_in_parts_as_at_once(
         above = None if row["parent"] is None else found[row["parent"]]
         assert row["depth"] == (above["depth"] + 1 if above else 1)
         assert above is None or (row["parent"] < number and above["start_ms"] <= row["start_ms"])
-        spent = [one and one["allocated_bytes"] for one in (above, row)]  # None of what ended nobody knows when
+        spent: list[Any] = [one and one["allocated_bytes"] for one in (above, row)]  # None: ended nobody knows when
         assert None in spent or spent[0] >= spent[1]
     assert max(row["depth"] for row in found) > 3
     roots = [row["allocated_bytes"] or 0 for row in found if row["parent"] is None]

@@ -136,6 +136,19 @@ def test_with_activities_they_are_known() -> None:
     assert (made.totals.failed, made.totals.unknown) == (1, 0)
 
 
+@pytest.mark.parametrize("between", [10, 3000])
+def test_from_when_on_a_process_gives_ids_does_not_depend_on_others(
+    between: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_spans, "_FOLLOWED", 100)
+    steps = [(1, 1, 0), (1, 2, 1), (2, 1, 2), (2, 2, 3)]
+    others = [(1 + at % 2, 9, 4 + at) for at in range(between)]
+    late = [(1, 1, 5000), (2, 1, 5007)]
+    made = requests(recorded([*steps, *others, *late], [0] * 4 + [1 + at // 2 for at in range(between)] + [9000, 9000]))
+    assert made.requests.values("duration_ms")[:2] == [None, None]
+    assert made.requests.values("duration_ms")[-1] == 7.0
+
+
 def test_of_several_at_once_with_one_id_nothing_is_said_that_is_not_known() -> None:
     """.NET 10 gives ids so."""
     before, behind = [(1, 1, 0), (2, 2, 4)], [(1, 3, 50), (2, 4, 57)]
@@ -148,7 +161,10 @@ def test_of_several_at_once_with_one_id_nothing_is_said_that_is_not_known() -> N
     assert any("System.Net.Sockets" in note for note in made.notes)
 
 
-@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 2)), max_size=30), st.integers(1, 30))
+IDS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 2)), max_size=30)
+
+
+@given(IDS, st.integers(1, 30))
 def test_shared_ids_are_told_the_same_in_parts(steps: list[tuple[int, int, int]], size: int) -> None:
     trace = recorded([(kind, thread, 2 * at) for at, (kind, thread, _) in enumerate(steps)], [one for *_, one in steps])
     with pytest.MonkeyPatch.context() as patch:

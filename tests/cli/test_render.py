@@ -6,7 +6,9 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from weakref import ref
 
 import pytest
 from tests.analysis.traces import managed, traced
@@ -281,10 +283,54 @@ def test_columns_give_way_one_after_the_other_until_the_last_has_its_room(monkey
     rows = [["1" * 10, "2" * 10, "3" * 10, "name" * 10]]
     for width, left in ((66, "abcn"), (65, "bcn"), (54, "bcn"), (53, "cn"), (20, "cn")):
         monkeypatch.setenv("COLUMNS", str(width))
-        found, cells = render._narrowed("abcn", rows, "abc", ("a", "nothing", "b"), 30)
+        found, cells = render._narrowed("abcn", rows, "abc", ("a", "nothing", "b"), 30, {})
         assert "".join(found) == left
         assert [len(row) for row in cells] == [len(left)]
-    assert "".join(render._narrowed("abcn", rows, "abc", ("a", "n"), 30)[0]) == "bc"
+    assert "".join(render._narrowed("abcn", rows, "abc", ("a", "n"), 30, {})[0]) == "bc"
+
+
+def test_columns_are_squeezed_before_others_are_left_out_and_no_more_than_needed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    row = ("1" * 10, "0123456789" * 4, "answer " * 5)
+    for width, first, name in ((89, True, 40), (88, True, 39), (69, True, 20), (68, False, 31), (57, False, 20)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        render.table(("ms", "name", "what"), [row], right=("ms",), drop=("ms",), room=35, squeeze={"name": 20})
+        _, line, *more = capsys.readouterr().out.splitlines()
+        shown = line.split()
+        assert [one for one in shown if one.startswith("1111")] == [row[0]] * first
+        assert len(shown[first]) == name
+        assert (len(line) <= width, line.endswith("answer")) == (True, True)
+        assert bool(more) is not first
+    monkeypatch.setenv("COLUMNS", "56")
+    render.table(("ms", "name", "what"), [row], right=("ms",), drop=("ms",), room=35, squeeze={"name": 20})
+    assert capsys.readouterr().out.splitlines()[1].split()[0] == "012345…7890123456789"
+
+
+def test_no_member_of_an_object_is_held_while_the_next_is_made(capsys: pytest.CaptureFixture[str]) -> None:
+    class Document(dict[str, object]):
+        """A dict of which is known when it goes."""
+
+    gone: list[bool] = []
+
+    def members() -> Iterator[tuple[str, Document]]:
+        before = None
+        for name in ("one", "two", "three"):
+            if before is not None:
+                gone.append(before() is None)
+            made = Document(rows=Table({"a": [1, 2], "b": ["x", None]}), totals={"count": 2, "names": ["y\n"]}, none={})
+            before = ref(made)
+            yield name, made
+            del made
+
+    render.json_object(members())
+    written = capsys.readouterr().out
+    assert gone == [True, True]
+    rows = [{"a": 1, "b": "x"}, {"a": 2, "b": None}]
+    same = {"rows": rows, "totals": {"count": 2, "names": ["y\n"]}, "none": {}}
+    assert written == json.dumps(dict.fromkeys(("one", "two", "three"), same), indent=2) + "\n"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from contextlib import closing
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,9 @@ from dotnetdiag.analysis.method_words import short
 from dotnetdiag.analysis.request_kinds import HOSTING, PROVIDERS
 from dotnetdiag.analysis.requests import NO_EVENTS
 from dotnetdiag.cli.shown import KINDS
+from dotnetdiag.cli.shown import show as show_kind
+from dotnetdiag.cli.shown_gc import shortened_stack
+from dotnetdiag.cli.shown_gc import show as show_gc
 from dotnetdiag.cli.shown_jit import show as show_jit
 from dotnetdiag.cli.shown_loader import show as show_loader
 from dotnetdiag.cli.shown_requests import show as show_requests
@@ -251,7 +255,149 @@ def test_without_a_kind_a_page_has_all_of_them_and_is_not_overwritten(file: Path
     assert run("trace", "report", str(file), "--html", str(page)).returncode == 2
     assert run("trace", "report", str(file), "all", "--html", str(page), "--force").returncode == 0
     assert run("trace", "report", str(file), "all").returncode == 3
-    assert run("trace", "report", str(file), "all", "--html", str(page), "--force", "--json").returncode == 3
+    for words in (("--format", "csv"), ("-o", str(tmp_path / "x.csv"))):
+        done = run("trace", "report", str(file), "--html", str(page), "--force", *words)
+        assert (done.returncode, "tables are of one kind each" in done.stderr) == (3, True)
+
+
+def test_all_reports_as_json_are_those_of_each_kind(file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "all.html"
+    for more in ((), ("--by", "line")):
+        done = run("trace", "report", str(file), "all", "--json", *more)
+        assert done.returncode == 0, done.stderr
+        made = json.loads(done.stdout)
+        assert {*made} == {*KINDS, "advice", "topN"} == {*ALL_KINDS} - {"all", "spans"}
+        for kind, document in made.items():
+            own = more if "--by" in run("trace", "report", kind, "--help").stdout else ()
+            assert document == json.loads(run("trace", "report", str(file), kind, "--json", *own).stdout), kind
+    both = run("trace", "report", str(file), "--html", str(page), "--json")
+    assert json.loads(both.stdout).keys() == made.keys()
+    assert both.stderr.startswith(f"{page}: {page.stat().st_size:,} bytes\n")
+    assert run("trace", "report", str(file), "all", "--html", "-", "--json").returncode == 3
+
+
+def test_no_option_of_all_reports_is_offered_and_refused(file: Path, tmp_path: Path) -> None:
+    said = run("trace", "report", "all", "--help").stdout
+    offered = set(re.findall(r"^  (?:-\w, )*(--[a-z]+)", said, re.MULTILINE))
+    values = {"--html": [str(tmp_path / "x.html")], "--by": ["line"], "--symbols": [str(tmp_path)]}
+    assert offered == {"--html", "--json", "--force", "--by", "--symbols"} | ({"--help"} & offered)
+    for option in sorted(offered - {"--help"}):
+        words = [option, *values.get(option, ())]
+        more = ["--by", "line", "--json"] if option == "--symbols" else ["--json"]
+        done = run("trace", "report", str(file), "all", *words, *(one for one in more if one not in words))
+        assert done.returncode == 0, (option, done.stderr)
+
+
+def test_stdout_named_as_the_file_has_what_people_read(file: Path, tmp_path: Path) -> None:
+    words = ("trace", "report", str(file), "gc", "-n", "3")
+    expected = run(*words).stdout
+    for name in ("-", "/dev/stdout"):
+        assert run(*words, "-o", name).stdout == expected
+    assert run(*words, "-o", "-", "--format", "csv").stdout == run(*words, "--format", "csv").stdout
+    several = ("trace", "report", "gc", str(file), str(file), "-n", "3")
+    assert run(*several, "-o", "-").stdout == run(*several).stdout
+    page = tmp_path / "x.html"
+    both = run(*words, "-o", "-", "--html", str(page))
+    assert (both.stdout, both.stderr) == (expected, f"{page}: {page.stat().st_size:,} bytes\n")
+    assert run(*words, "-o", "-", "--html", "-").returncode == 3
+
+
+def test_a_file_is_told_of_as_it_was_named(file: Path) -> None:
+    for words in (("report", str(file), "gc"), ("sql", str(file), "from gc"), ("events", str(file))):
+        done = run("trace", *words, "-o", "/no/such.thing")
+        assert (done.returncode, done.stderr.startswith("error: /no/such.thing: ")) in ((2, True), (3, True)), words
+    done = run("trace", "report", str(file), "gc", "-o", "/dev/null")
+    assert (done.returncode, done.stderr.partition(" the name")[0]) == (3, "error: /dev/null:")
+
+
+def test_a_time_that_is_none_is_answered_with_all_that_are(file: Path) -> None:
+    done = run("trace", "report", str(file), "startup", "--first", "abc")
+    assert done.returncode == 3
+    for way in ("30s", "5m", "1h30m", "2d", "800ms", "1.5", "0:00:00:01"):
+        assert way in done.stderr or way == "0:00:00:01"
+        assert run("trace", "report", str(file), "startup", "--first", way).returncode == 0, way
+
+
+def gc_report(stacks: list[list[str]]) -> Any:
+    """Of induced collections with these stacks."""
+    made = dd.gc(Trace(data_of("gccollect-10.nettrace")))
+    return replace(made, by_stack=Table({"collections": [3] * len(stacks), "stack": stacks}))
+
+
+def test_those_who_asked_for_collections_and_are_not_shown_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    stacks = [["0x1234"], *([f"app!App.Ask{one}()"] for one in range(3))]
+    for number, last in ((1, ["3 more"]), (2, ["2 more"]), (3, ["1 more"])):
+        show_gc(gc_report(stacks), number)
+        lines = capsys.readouterr().out.splitlines()
+        begin = next(at for at, line in enumerate(lines) if line.split() == ["induced", "by"])
+        assert [line.split() for line in lines[begin + 1 : begin + 1 + number]] == [
+            ["3", f"App.Ask{one}"] for one in range(number)
+        ]
+        assert lines[begin + 1 + number :] == last
+    show_gc(gc_report(stacks[1:]), 3)
+    assert not capsys.readouterr().out.endswith(" more\n")
+
+
+def test_no_table_of_a_report_is_cut_silently(capsys: pytest.CaptureFixture[str]) -> None:
+    cut = 0
+    for name in ("default-10.nettrace", "startup-10.nettrace", "web-10.nettrace", "gcverbose-10.nettrace"):
+        trace = Trace(data_of(name))
+        for kind in sorted(KINDS):
+            made = getattr(dd, kind)(trace)
+            parts = []
+            for number in (1, 1_000_000):
+                show_kind(kind, made, number)
+                parts.append([part.splitlines() for part in capsys.readouterr().out.split("\n\n")])
+            for few, all_rows in zip(*parts, strict=True):
+                if len(few) < len(all_rows):
+                    cut += 1
+                    assert re.fullmatch(r"[\d,]+ more", few[-1]), (name, kind, few)
+    assert cut >= 15
+
+
+@pytest.mark.parametrize("colours", [{}, {"NO_COLOR": "1"}], ids=["colours", "none"])
+def test_a_narrow_terminal_tells_who_asked_for_collections(file: Path, colours: dict[str, str]) -> None:
+    _, output = in_terminal(["trace", "report", str(file), "gc"], b"never", b"", columns=80, **colours)
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in output.decode().splitlines()]
+    (asked,) = [line for line in lines if "GC.Collect" in line]
+    assert asked.split(None, 1)[1] == "System.GC.Collect < Workload.Collections.Run < …"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (60, "System.GC.Collect < Company.Handlers.Ask < App.Program.Main"),
+        (59, "System.GC.Collect < Company.Handlers.Ask < App.Program.Main"),
+        (58, "System.GC.Collect < Company.Handlers.Ask < …"),
+        (44, "System.GC.Collect < Company.Handlers.Ask < …"),
+        (43, "System.GC.Collect < Company.Handlers.Ask"),
+        (40, "System.GC.Collect < Company.Handlers.Ask"),
+        (33, "System.GC.Collect < …Handlers.Ask"),
+    ],
+)
+def test_of_a_stack_the_method_that_asked_gives_way_last(width: int, shown: str) -> None:
+    stack = "System.GC.Collect < Company.Handlers.Ask < App.Program.Main"
+    assert shortened_stack(stack, width) == shown
+    assert len(shown) <= width
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("colours", [{}, {"NO_COLOR": "1"}], ids=["colours", "none"])
+def test_a_narrow_terminal_tells_what_was_within_the_slowest_requests(
+    columns: int, colours: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "web.nettrace"
+    path.write_bytes(data_of("web-10.nettrace"))
+    words = ["trace", "report", str(path), "requests", "-n", "4"]
+    _, output = in_terminal(words, b"never", b"", columns=columns, **colours)
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in output.decode().splitlines()]
+    begin = next(at for at, line in enumerate(lines) if "within it (ms)" in line)
+    rows = lines[begin : begin + 8]
+    assert max(map(len, rows)) <= columns
+    assert "waiting for a connection 27.825, " in rows[1 + (not colours)]
+    assert "/items/0" in rows[1 + (not colours)]
+    assert any("client answer content 0.065, " in row for row in rows)
+    assert any(row.startswith("Left out, for the terminal is narrow: start ms, ") for row in rows)
 
 
 def test_a_page_without_a_name_has_that_of_the_recording(
@@ -323,19 +469,22 @@ def test_top_and_spans_are_pages_and_tables_too(file: Path, tmp_path: Path) -> N
     assert run("trace", "report", *words, "--html", str(page), "--force").returncode == 0
 
 
-@pytest.mark.parametrize("words", [("gc",), ("topN",), ("all",), ("spans", "GC/Start", "GC/Stop")])
-@pytest.mark.parametrize("option", ["--html", "-o"])
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        *product([("gc",), ("topN",), ("spans", "GC/Start", "GC/Stop")], ["--html", "-o"]),
+        (("all",), "--html"),
+    ],
+)
 def test_a_report_does_not_overwrite_its_recording(words: tuple[str, ...], option: str, tmp_path: Path) -> None:
     path = tmp_path / "x.html"
     path.write_bytes(data_of("gcverbose-10.nettrace"))
     before = path.read_bytes()
     (tmp_path / "link").symlink_to(path)
     kind, *others = words
-    more = ["--html", str(tmp_path / "page.html")] if (kind, option) == ("all", "-o") else []
+    more = [] if kind == "all" else ["--format", "table"]
     for name in (path, tmp_path / "link"):
-        done = run(
-            "trace", "report", kind, str(path), *others, option, str(name), "--format", "table", "--force", *more
-        )
+        done = run("trace", "report", kind, str(path), *others, option, str(name), "--force", *more)
         assert done.returncode == 3
         assert path.read_bytes() == before
 

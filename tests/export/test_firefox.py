@@ -188,6 +188,15 @@ def test_any_text_is_shown_as_it_is() -> None:
     assert max(map(len, stacks_of(next(one for one in made["threads"] if one["tid"] == 2)))) == DEEP + 1
 
 
+def test_threads_are_called_as_in_their_samples_where_the_recording_names_none() -> None:
+    samples = profile_of(*SMALL, module="", names={1: "sampled", 2: "of both"})
+    names = {one.key: name for one, name in zip(samples.threads, ("", "recorded"), strict=True)}
+    made = checked_tracks(Tracks(samples=samples, threads=names, end_ns=1))
+    assert [one["name"] for one in made["threads"] if not one["isMainThread"]] == ["sampled", "recorded"]
+    alone = checked(written(profile_of(*SMALL, module=""), "firefox"))
+    assert [one["name"] for one in alone["threads"] if not one["isMainThread"]] == ["Thread 1", "Thread 2"]
+
+
 def test_what_is_of_the_process_is_on_its_own_line_and_what_has_no_length_is_an_instant() -> None:
     made = checked_tracks(tracks_made())
     (main,) = (one for one in made["threads"] if one["isMainThread"])

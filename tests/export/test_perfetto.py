@@ -94,6 +94,13 @@ def read(result: Tracks) -> Read:
     return Read(out.getvalue())
 
 
+def test_threads_are_called_as_in_their_samples_where_the_recording_names_none() -> None:
+    samples = profile_of(*SMALL, module="", names={1: "sampled", 2: "of both"})
+    names = {one.key: name for one, name in zip(samples.threads, ("", "recorded"), strict=True)}
+    threads = [one.thread for one in read(Tracks(samples=samples, threads=names, end_ns=1)).tracks.values()]
+    assert {one.tid: one.thread_name for one in threads if one.tid} == {1: "sampled", 2: "recorded"}
+
+
 def test_samples_have_their_stacks_outermost_first() -> None:
     found = Read(written(profile_of(*SMALL, module=""), "perfetto"))
     first = min(found.samples)

@@ -339,7 +339,7 @@ def test_a_stopping_event_ends_it(tmp_path: Path) -> None:
         (["-p", "1", "--providers", "A:xyz"], "at character 3"),
         (["-p", "1", "--profile", "gc-verbos"], "near: gc-verbose; `dotnetdiag trace list-profiles`"),
         (["-p", "1", "--clrevents", "gcc"], "is not a valid CLR event keyword; did you mean 'gc'?"),
-        (["-p", "1", "--duration", "10"], "write 30s, 5m, 1h30m or dd:hh:mm:ss"),
+        (["-p", "1", "--duration", "10"], "write 30s, 5m, 1h30m, 2d, 800ms or dd:hh:mm:ss"),
         (["-p", "1", "--stopping-event-event-name", "x"], "--stopping-event-provider-name"),
         (["-p", "1", "--event-filter", "X=1"], "no provider 'X' in the session"),
     ],

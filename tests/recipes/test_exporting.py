@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -16,7 +17,8 @@ from tests.nettrace.recordings import data_of
 
 import dotnetdiag
 from dotnetdiag.cli.trace_files import COMMANDS
-from dotnetdiag.errors import InputError, OutputError, OutputExists, UsageError
+from dotnetdiag.errors import InputError, MissingDependency, OutputError, OutputExists, UsageError
+from dotnetdiag.export import FORMATS
 from dotnetdiag.recipes import exporting
 from dotnetdiag.recipes.exporting import ConvertOptions, convert_file, write
 from dotnetdiag.recipes.report import ViewOptions
@@ -168,6 +170,37 @@ def test_results_are_written_by_suffix_or_by_name(source: Path) -> None:
         write(profile, named, "csv")
     with pytest.raises(UsageError):
         write(profile, source.with_name("a.bin"))
+
+
+def test_a_recording_is_no_result_to_write_and_what_writes_it_is_told(source: Path) -> None:
+    path = source.with_name("r.perfetto-trace")
+    for given in (source, str(source), dotnetdiag.open(source)):
+        with pytest.raises(UsageError, match=r"takes a result, .*, not a recording: dd\.convert writes that"):
+            dotnetdiag.write(given, path)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="perfetto shows profiles, not a list"):
+        dotnetdiag.write([source], path)  # type: ignore[list-item]
+    assert list(source.parent.iterdir()) == [source]
+
+
+def test_where_a_library_for_one_of_several_is_missing_it_is_said_that_none_is_written(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FORMATS, "pprof", replace(FORMATS["pprof"], libraries=("no_such_library",)))
+    with pytest.raises(MissingDependency) as one:
+        convert(source, ["pprof"])
+    with pytest.raises(MissingDependency) as several:
+        convert(source, ["speedscope", "pprof"])
+    needed = "the format pprof needs no_such_library: pip install 'dotnetdiag[pprof]'"
+    assert [str(error.value) for error in (one, several)] == [needed, f"nothing is written, for {needed}"]
+    assert several.value.extra == "pprof"
+    assert list(source.parent.iterdir()) == [source]
+
+
+def test_a_name_without_a_known_end_is_told_as_it_was_given(source: Path) -> None:
+    path = source.parent / "x.nothing"
+    for result in (dotnetdiag.gc(source), dotnetdiag.cpu(source)):
+        with pytest.raises(UsageError, match=f"^{path}: the name ends in no suffix"):
+            dotnetdiag.write(result, path)
 
 
 def test_the_command_writes_several_and_prints_their_names(source: Path) -> None:

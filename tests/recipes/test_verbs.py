@@ -133,7 +133,7 @@ def test_wrong_arguments_are_one_line_that_says_what_to_give(source: Path, tmp_p
         (lambda: dd.filter(source, tmp_path / "x"), "give providers or events"),
         (lambda: dd.report(source, bye="module"), "no such view: bye; there are weight, "),  # type: ignore[call-arg]
         (lambda: dd.report(source, -1), "-1 rows: give 0 or more"),
-        (lambda: dd.report(source, start="soon"), "write 30s, 5m, 1h30m or dd:hh:mm:ss at character 1 of 'soon'"),
+        (lambda: dd.report(source, start="soon"), "800ms or dd:hh:mm:ss, or seconds as 1.5 at character 1 of 'soon'"),
         (lambda: dd.report(source, start=[1]), "a time is a number of seconds, or a text"),  # type: ignore[arg-type]
         (lambda: dd.diff(dd.cpu(source), source, by="module"), "a profile is compared as it is"),
         (lambda: dd.gc([source, source]), "several at once with dd.sql or dd.dataset"),  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.pairs import combined_codes, in_order, open_at_once
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -48,17 +48,18 @@ def nothing_of(starts: Array, stops: Array) -> Ends:
 
 
 class UnnamedEnds:
-    """Of one kind. Where a process gives ids it gives them to nearly all: then those without are not told here."""
+    """Of one kind. Where a process gives ids it gives them to nearly all: from the first on those without are not told here."""
 
     def __init__(self) -> None:
-        self._named: frozenset[int] = frozenset()
+        self._named: dict[int, float] = {}
+        """Of processes that give ids when they first did."""
         self._last: dict[tuple[int, int], int] = {}
         """Of each process and id what ended last, :data:`NOBODY` where that is not known."""
 
     def copy(self) -> UnnamedEnds:
         """One that goes on by itself."""
         made = UnnamedEnds()
-        made._named, made._last = self._named, {**self._last}
+        made._named, made._last = {**self._named}, {**self._last}
         return made
 
     def of(self, starts: Array, stops: Array, failures: Array, shared: Sequence[Array]) -> Ends:
@@ -67,11 +68,9 @@ class UnnamedEnds:
         parts ever they come, each of which begins later than the last.
         """
         for some in (starts, stops):
-            if (some["activity"] > 0).any():
-                self._named |= frozenset(distinct(some["pid"][some["activity"] > 0]).tolist())
-        named = np.fromiter(self._named, np.int64)
+            self._note_named(some[some["activity"] > 0])
         masks = [
-            is_shared | ((some["activity"] == 0) & ~np.isin(some["pid"], named))
+            is_shared | ((some["activity"] == 0) & (some["ms"] < self._named_since(some["pid"])))
             for some, is_shared in zip((starts, stops, failures), shared, strict=True)
         ]
         rows = [np.flatnonzero(mask) for mask in masks]
@@ -81,7 +80,22 @@ class UnnamedEnds:
         codes = np.zeros(sum(map(len, told)), np.int64)
         for name in ("pid", "activity"):
             codes = combined_codes(codes, np.concatenate([some[name] for some in told]))
-        return self._alone(codes, *told, rows=rows, masks=masks)
+        made = self._alone(codes, *told, rows=rows, masks=masks)
+        # what no end is here for may have one that lacks its id, of its thread, where the process gives ids
+        left = np.setdiff1d(rows[0], np.append(made.first, made.unknown))
+        made.starts[left] = np.isinf(self._named_since(starts["pid"][left]))
+        return made
+
+    def _note_named(self, events: Array) -> None:
+        kinds, which = ranked(events["pid"])
+        first = np.full(len(kinds), np.inf)
+        np.minimum.at(first, which, events["ms"])
+        for pid, ms in zip(kinds.tolist(), first.tolist(), strict=True):
+            self._named[pid] = min(ms, self._named.get(pid, np.inf))
+
+    def _named_since(self, pid: Array) -> Array:
+        kinds, which = ranked(pid)
+        return np.array([self._named.get(one, np.inf) for one in kinds.tolist()], np.float64)[which]
 
     def _alone(
         self, codes: Array, starts: Array, stops: Array, failures: Array, *, rows: list[Array], masks: list[Array]

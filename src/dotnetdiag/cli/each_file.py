@@ -97,7 +97,7 @@ class EachFile(Command):
         if len(files) == 1:
             ctx.params["file"] = files[0]
             return super().invoke(ctx)
-        if any(ctx.meta.get(key) is not None for key in (PAGE, OUTPUT)):
+        if ctx.meta.get(PAGE) is not None or ctx.meta.get(OUTPUT) not in (None, Path("-")):
             raise UsageError(
                 "a page and files of tables are of one recording: ask for one, or of several with --format"
             )

@@ -16,7 +16,7 @@ from dotnetdiag.cli.files import RecordingPath
 from dotnetdiag.cli.heap_types import say_problems, show_way
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.output import TABLE, format_option, show
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import echo, say_more, table
 from dotnetdiag.cli.trace_report import ABOVE, WORSE
 
 if TYPE_CHECKING:
@@ -165,22 +165,23 @@ def _show(made: HeapDiff, number: int, above: Grown, way: Sequence[str]) -> None
             for place, row in rows[:number]
         ]
         table((*heads, "type"), cells, right=heads)
-        if len(rows) > number:
-            echo(f"{len(rows) - number:,} more")
+        say_more(len(rows) - number)
     if number and way:
         show_way(way[-1], way)
     grown = [
         row
         for row in made.dominators.to_pylist()
         if row["retained_bytes_grown"] > 0 and not is_holder_of_roots(row["path"][-1])
-    ][:number]
-    if grown:
+    ]
+    if number and grown:
         echo()
         cells = [
-            (f"{row['retained_bytes_grown']:+,}", f"{row['count_grown']:+,}", " > ".join(row["path"])) for row in grown
+            (f"{row['retained_bytes_grown']:+,}", f"{row['count_grown']:+,}", " > ".join(row["path"]))
+            for row in grown[:number]
         ]
         table(
             ("keeps more alive", "count", "dominators, from the root"),
             cells,
             right=("keeps more alive", "count"),
         )
+        say_more(len(grown) - number)

@@ -14,7 +14,7 @@ from dotnetdiag.cli.heap_walks import PAUSE, Pauses, Progress, pause_text
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import say_waiting, target_options
 from dotnetdiag.cli.output import TABLE, format_option, show
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import echo, say_more, table
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.heap_collect import CollectedHeap
@@ -131,8 +131,7 @@ def _show(seen: WatchedHeaps) -> None:
     table((*heads, "type"), cells, right=heads)
     for one in [one for one in seen.suspects if one.held_by is None and not _mark(one)][:3]:
         show_way(one.row["type"], one.path)
-    if len(seen.growing) > len(seen.suspects):
-        echo(f"{len(seen.growing) - len(seen.suspects):,} more")
+    say_more(len(seen.growing) - len(seen.suspects))
 
 
 def _mark(one: Suspect) -> str:

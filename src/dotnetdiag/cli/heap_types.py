@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import echo, say_more, table
 from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def show_types(heap: Heap | TypeTotals, rows: list[dict[str, Any]], by: str, num
     heads = [name.replace("_bytes", "") for name in figures]
     if cells:
         table((*heads, by), cells, right=heads, shorten=cut)
-    if len(shown) > number:
-        echo(f"{len(shown) - number:,} more")
+    say_more(len(shown) - number)
 
 
 def _named(row: dict[str, Any], by: str) -> str:

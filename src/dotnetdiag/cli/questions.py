@@ -60,38 +60,50 @@ class _PagePath(FilePath):
         return super().convert(value, param, ctx)
 
 
+def page_options(function: F) -> F:
+    """``--html`` and ``--force``, which :func:`page_option` and :func:`is_forced` look for."""
+    return _html(_force(function))
+
+
 def report_options(function: F) -> F:
     """``--format`` and ``--json`` as the keyword ``form``; ``--html``, ``-o`` and ``--force``, which :func:`deliver` looks for."""
-    for option in (
-        click.option(
-            "--force",
-            is_flag=True,
-            expose_value=False,
-            callback=_remembered(_FORCE),
-            help="Overwrite a file that is there.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            type=FilePath(),
-            metavar="FILE",
-            expose_value=False,
-            callback=_remembered(OUTPUT),
-            help="Write tables to a file, in the format of --format or of its name: app.csv, app.parquet, app.sqlite.",
-        ),
-        click.option(
-            "--html",
-            type=_PagePath(),
-            metavar="[FILE]",
-            is_flag=False,
-            flag_value=_AFTER_RECORDING,
-            expose_value=False,
-            callback=_remembered(PAGE),
-            help="Write a page with a chart and all tables, for a browser without a network; without FILE it has the recording's name.",
-        ),
-    ):
-        function = option(function)
-    return format_option(function)
+    return format_option(_html(_output(_force(function))))
+
+
+def _remembered(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    def remember(context: click.Context, _: click.Parameter, value: Any) -> Any:
+        context.meta[key] = value
+        return value
+
+    return remember
+
+
+_force = click.option(
+    "--force",
+    is_flag=True,
+    expose_value=False,
+    callback=_remembered(_FORCE),
+    help="Overwrite a file that is there.",
+)
+_output = click.option(
+    "-o",
+    "--output",
+    type=FilePath(),
+    metavar="FILE",
+    expose_value=False,
+    callback=_remembered(OUTPUT),
+    help="Write tables to a file, in the format of --format or of its name: app.csv, app.parquet, app.sqlite; - is stdout.",
+)
+_html = click.option(
+    "--html",
+    type=_PagePath(),
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value=_AFTER_RECORDING,
+    expose_value=False,
+    callback=_remembered(PAGE),
+    help="Write a page with a chart and all tables, for a browser without a network; without FILE it has the recording's name.",
+)
 
 
 def symbols_option(remembered: Callable[[click.Context, click.Parameter, Any], Any] | None = None) -> Callable[[F], F]:
@@ -153,14 +165,6 @@ def say_about_lines(trace: Trace) -> None:
             echo(f"note: {note}", err=True)
 
 
-def _remembered(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    def remember(context: click.Context, _: click.Parameter, value: Any) -> Any:
-        context.meta[key] = value
-        return value
-
-    return remember
-
-
 def page_option() -> Path | None:
     """What ``--html`` names."""
     found: Path | None = click.get_current_context().meta.get(PAGE)
@@ -172,6 +176,22 @@ def page_option() -> Path | None:
     if first == STDIN:
         raise UsageError("--html: name the page: what comes from stdin has no name to call it by")
     return Path(f"{Path(named(first)).stem}.html")
+
+
+def output_option(form: str) -> Path | None:
+    """What ``-o`` names; None where that is stdout and no format is named, for there it is printed as people read it."""
+    found: Path | None = click.get_current_context().meta.get(OUTPUT)
+    if found is None or form != TABLE or found.suffix:
+        return found
+    from dotnetdiag.recipes.outputs import is_stdout
+
+    return None if is_stdout(found) else found
+
+
+def _is_printed_beside_a_page(form: str) -> bool:
+    """Whether it is asked for by a form for programs, or by ``-o -``."""
+    is_asked = form != TABLE or click.get_current_context().meta.get(OUTPUT) is not None
+    return is_asked and output_option(form) is None
 
 
 def is_forced() -> bool:
@@ -190,12 +210,12 @@ def sources() -> list[Path]:
 
 def check_files(form: str) -> None:
     """Before a recording is read: whether the files may be written that the options name. Raises what keeps them from that."""
-    page, output = page_option(), click.get_current_context().meta.get(OUTPUT)
+    page, output = page_option(), output_option(form)
     if page is not None or output is not None:
         from dotnetdiag.recipes.outputs import is_stdout
         from dotnetdiag.recipes.report_files import check_files
 
-        if page is not None and is_stdout(page) and form != TABLE and output is None:
+        if page is not None and is_stdout(page) and _is_printed_beside_a_page(form):
             raise UsageError(f"{form} goes to stdout, as does the page: name a file for one of them")
         check_files(page, output, None if form == TABLE else form, force=is_forced(), sources=sources())
 
@@ -213,7 +233,7 @@ def deliver(
     """Write a report of a kind where the options say: as a page, or its tables to a file. ``seconds`` tells how long was recorded. It is
     printed (``shown``: as for ``show``) where they say nothing, and in a form for programs beside a page.
     """
-    page, output, all_files = page_option(), click.get_current_context().meta.get(OUTPUT), several()
+    page, output, all_files = page_option(), output_option(form), several()
     if all_files is not None:
         all_files.take(form, rows, **shown)
         return
@@ -223,7 +243,7 @@ def deliver(
     from dotnetdiag.recipes.report_files import is_json, write_page, write_tables, write_text
 
     if page is not None:
-        is_printed = form != TABLE and output is None
+        is_printed = _is_printed_beside_a_page(form)
         lasted = None if seconds is None else seconds()
         written = write_page({kind: made}, page, name=name, seconds=lasted, force=is_forced())
         say_written(page, written, aside=is_printed)

@@ -7,8 +7,9 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, TypeGuard
 
 from dotnetdiag.errors import OutputError
@@ -43,6 +44,12 @@ def counted(count: int, noun: str, several: str = "") -> str:
     return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
 
 
+def say_more(count: int) -> None:
+    """Below a table: how many rows it would have beside those that are shown, if any."""
+    if count > 0:
+        echo(f"{count:,} more")
+
+
 def write_raw(text: str, *, err: bool = False) -> None:
     """A text of our own making as it is: with line ends, colours, movements of the cursor."""
     with nullcontext() if err else _to_stdout():
@@ -53,8 +60,17 @@ def json_text(value: Any, *, indent: int | None = 2, err: bool = False) -> None:
     """One JSON document on stdout (or stderr); on one line without ``indent``. It may be a table, or have some as values, which are lists of
     objects then.
     """
+    _write_json(_Former(indent=indent, err=err).pieces(value), err=err)
+
+
+def json_object(members: Iterable[tuple[str, Any]]) -> None:
+    """One JSON object on stdout, of members as :func:`json_text` takes them. None is held when the next is asked for."""
+    _write_json(_Former(indent=2, err=False).members(members))
+
+
+def _write_json(pieces: Iterable[str], *, err: bool = False) -> None:
     last = ""
-    for piece in _Former(indent=indent, err=err).pieces(value):
+    for piece in pieces:
         if last:
             write_raw(last, err=err)
         last = piece
@@ -98,22 +114,26 @@ class _Former:
         except ValueError:  # JSON has no infinities
             return clean_json(json.dumps(_finite(part), **self._form))
 
-    def pieces(self, document: Any) -> Iterator[str]:
-        """A document, the rows of tables some at a time: those of 20,000 collections at once were 300 MB."""
+    def pieces(self, document: Any, margin: int = 0) -> Iterator[str]:
+        """A document, the rows of tables some at a time: those of 20,000 collections at once were 300 MB. Lines but the first begin with
+        ``margin`` blanks.
+        """
         if _is_table(document):
-            yield from self._rows(document, 0)
+            yield from self._rows(document, margin)
         elif isinstance(document, dict) and any(map(_is_table, document.values())):
-            before = "{"
-            for name, value in document.items():
-                yield f"{before}\n  {self.text_of(name)}: "
-                before = ","
-                if _is_table(value):
-                    yield from self._rows(value, 2)
-                else:
-                    yield self.text_of(value).replace("\n", "\n  ")
-            yield "\n}"
+            yield from self.members(document.items(), margin)
         else:
-            yield self.text_of(document)
+            yield self.text_of(document).replace("\n", "\n" + " " * margin)
+
+    def members(self, members: Iterable[tuple[str, Any]], margin: int = 0) -> Iterator[str]:
+        """An object of some members."""
+        line, before = "\n" + " " * margin, "{"
+        for name, value in members:
+            yield f"{before}{line}  {self.text_of(name)}: "
+            before = ","
+            yield from self.pieces(value, margin + 2)
+            del value  # while the next is made
+        yield f"{line}}}"
 
     def _rows(self, table: Table, margin: int) -> Iterator[str]:
         from dotnetdiag.table.json_rows import answer
@@ -181,16 +201,18 @@ def table(
     shorten: Callable[[str, int], str] = shortened,
     drop: Sequence[str] = (),
     room: int = LEAST_WIDTH,
+    squeeze: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """A table of cleaned cells. ``right`` names the columns that are aligned to the right.
 
-    Where a terminal is too narrow for ``room`` cells of the last column (all of it, if it is aligned to the right), columns of ``drop`` are left out,
-    one after the other, and named below. Then the last column is shortened, as ``shorten`` has it. Nothing else gives way.
+    Where a terminal is too narrow for ``room`` cells of the last column (all of it, if it is aligned to the right), columns of ``squeeze`` are
+    shortened, down to so many cells, and columns of ``drop`` left out, one after the other, and named below. Then the last column is shortened, as
+    ``shorten`` has it. Nothing else gives way.
     """
     cleaned, everything = [list(map(clean, row)) for row in rows], columns
     if drop and sys.stdout.isatty():
-        columns, cleaned = _narrowed(columns, cleaned, right, drop, room)
-    _write(columns, cleaned, right, shorten, room)
+        columns, cleaned = _narrowed(columns, cleaned, right, drop, room, squeeze)
+    _write(columns, cleaned, right, shorten, room, squeeze)
     if len(columns) < len(everything):
         from textwrap import wrap
 
@@ -205,11 +227,18 @@ def _write(
     right: Sequence[str],
     shorten: Callable[[str, int], str],
     room: int,
+    squeeze: Mapping[str, int],
 ) -> None:
     widths = _widths(columns, cleaned)
     if is_terminal() or sys.stdout.isatty():
-        room = _terminal_width() - _frame(widths) - sum(widths[:-1])
-        widths[-1] = min(widths[-1], max(room, LEAST_WIDTH))
+        width = _terminal_width() - _frame(widths)
+        for at, name in enumerate(columns[:-1]):
+            excess = sum(widths[:-1]) + min(widths[-1], room) - width
+            if name in squeeze and excess > 0:
+                widths[at] = max(widths[at] - excess, min(widths[at], squeeze[name]))
+                for row in cleaned:
+                    row[at] = shortened(row[at], widths[at])
+        widths[-1] = min(widths[-1], max(width - sum(widths[:-1]), LEAST_WIDTH))
         for row in cleaned:
             row[-1] = shorten(row[-1], widths[-1])
     if is_terminal():
@@ -225,10 +254,16 @@ def _write(
 
 
 def _narrowed(
-    columns: Sequence[str], rows: list[list[str]], right: Sequence[str], drop: Sequence[str], room: int
+    columns: Sequence[str],
+    rows: list[list[str]],
+    right: Sequence[str],
+    drop: Sequence[str],
+    room: int,
+    squeeze: Mapping[str, int],
 ) -> tuple[Sequence[str], list[list[str]]]:
     """The columns that a terminal has room for, and their cells."""
-    of = dict(zip(columns, _widths(columns, rows), strict=True))
+    widest = zip(columns, _widths(columns, rows), strict=True)
+    of = {name: min(width, squeeze.get(name, width)) for name, width in widest}
     for name in (one for one in drop if one in of):
         widths = list(of.values())
         if [*of][-1] not in right:

@@ -23,7 +23,8 @@ def show(made: AllocationReport, number: int) -> None:
         return
     error = "" if totals.error_bytes is None else f" ± {totals.error_bytes / 1e6:,.3f}"
     rate = "" if totals.bytes_per_second is None else f", {totals.bytes_per_second / 1e6:,.1f} MB a second"
-    objects = "" if totals.objects is None else f", about {counted(totals.objects, 'object')}"
+    is_estimated = totals.objects is not None and totals.error_bytes is not None  # by ticks it may be several times off
+    objects = f", about {counted(totals.objects or 0, 'object')}" if is_estimated else ""
     echo(f"{totals.bytes / 1e6:,.3f}{error} MB allocated{rate}{objects}; of {totals.count:,} {totals.source}")
     echo(f"large objects {totals.large_bytes / 1e6:,.3f} MB, pinned ones {totals.pinned_bytes / 1e6:,.3f} MB")
     for note in made.notes:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.analysis.method_words import is_named, short
-from dotnetdiag.cli.render import counted, echo, table
+from dotnetdiag.cli.render import counted, echo, say_more, table
+from dotnetdiag.cli.shown_rows import whole_parts
 from dotnetdiag.table.largest import largest
 from dotnetdiag.table.parts import counts, is_told
+from dotnetdiag.tui.widths import cells, shortened_method
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.gc_collections import GcReport
@@ -19,6 +21,7 @@ ROWS = 10
 
 _FRAMES = 5
 """Of a stack."""
+_CALLED_BY = " < "
 _PHASES = ("mark", "plan", "relocate", "compact", "sweep", "rest")
 
 
@@ -65,20 +68,29 @@ def show(made: GcReport, number: int) -> None:
     if number:
         rows = largest(made.collections, "pause_ms", number)
         table(columns, [_cells(row, several, background) for row in rows], right=right, drop=_LESS)
-        if totals.count > len(rows):
-            echo(f"{totals.count - len(rows):,} more")
+        say_more(totals.count - len(rows))
         _show_heaps(made, several)
         _show_stacks(made, number)
 
 
 def _show_stacks(made: GcReport, number: int) -> None:
     """Who asked for induced collections: the methods from what asked outwards, as many as a line has room for."""
-    rows = [row for row in made.by_stack[:number].to_pylist() if any(map(is_named, row["stack"]))]
+    rows = [row for row in made.by_stack.to_pylist() if any(map(is_named, row["stack"]))][:number]
     if not rows:
         return
     echo()
-    cells = [(f"{row['collections']:,}", " < ".join(map(short, row["stack"][:_FRAMES]))) for row in rows]
-    table(("induced", "by"), cells, right=("induced",))
+    shown = [(f"{row['collections']:,}", _CALLED_BY.join(map(short, row["stack"][:_FRAMES]))) for row in rows]
+    table(("induced", "by"), shown, right=("induced",), shorten=shortened_stack)
+    say_more(len(made.by_stack) - len(rows))
+
+
+def shortened_stack(stack: str, width: int) -> str:
+    """Who called gives way to who asked, which is the first that is not the collector's own: of that the name of the method stays."""
+    made, asked = whole_parts(stack, width, _CALLED_BY), stack.split(_CALLED_BY)[:2]
+    if len(asked) < 2 or made.startswith(_CALLED_BY.join(asked)):
+        return made
+    first = f"{asked[0]}{_CALLED_BY}"
+    return first + shortened_method(asked[1], width - cells(first))
 
 
 def _show_heaps(made: GcReport, several: bool) -> None:

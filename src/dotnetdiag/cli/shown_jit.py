@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import counted, echo, table
+from dotnetdiag.cli.render import counted, echo, say_more, table
 from dotnetdiag.table.largest import largest
 from dotnetdiag.tui.widths import shortened_method
 
@@ -51,10 +51,10 @@ def show(made: JitReport, number: int) -> None:
     if cells:
         echo()
         table(columns, cells, right=columns[:4], shorten=shortened_method, drop=("IL", "code", "start ms"), room=40)
+        say_more(totals.count - totals.unfinished - len(cells))
     if totals.inlining is not None and number:
         echo()
         echo(f"{counted(totals.inlining.inlined, 'call')} inlined, {totals.inlining.failed:,} not:")
         reasons = [(f"{row['count']:,}", row["reason"], row["callee"]) for row in made.inlining[:number].to_pylist()]
         table(("count", "reason", "method"), reasons, right=("count",), shorten=shortened_method)
-        if len(made.inlining) > number:
-            echo(f"{len(made.inlining) - number:,} more")
+        say_more(len(made.inlining) - number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import counted, echo, table
+from dotnetdiag.cli.render import counted, echo, say_more, table
 from dotnetdiag.table.largest import largest
 from dotnetdiag.tui.widths import cut, shortened
 
@@ -41,6 +41,7 @@ def show(made: LoaderReport, number: int) -> None:
         ]
         heads = ("start ms", "not found", "wanted by", "why")
         table(heads, cells, right=("start ms",), shorten=cut, drop=("start ms", "wanted by"), room=30)
+        say_more(len(places) - number)
     slow = largest(made.binds, "duration_ms", number)
     if slow:
         echo()
@@ -56,11 +57,13 @@ def show(made: LoaderReport, number: int) -> None:
             drop=("start ms", "file"),
             room=40,
         )
+        say_more(sum(one is not None for one in made.binds.values("duration_ms")) - len(slow))
     types = made.types[:number].to_pylist()
     if types:
         echo()
         named = [(f"{row['total_ms']:,.3f}", f"{row['count']:,}", row["type"] or "") for row in types]
         table(("ms", "count", "type"), named, right=("ms", "count"), shorten=cut)
+        say_more(len(made.types) - number)
 
 
 def _assembly(name: str | None) -> str:

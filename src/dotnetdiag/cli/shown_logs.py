@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import counted, echo, table
+from dotnetdiag.cli.render import counted, echo, say_more, table
 from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def show(made: LogReport, number: int) -> None:
             drop=("logger",),
             room=30,
         )
+        say_more(len(made.by_event) - number)
     from dotnetdiag.analysis.distinct import rows_with
 
     (places,) = rows_with(made.messages["level"], lambda level: level in ("Warning", "Error", "Critical")).nonzero()
@@ -44,4 +45,12 @@ def show(made: LogReport, number: int) -> None:
     if wrong:
         echo()
         cells = [(f"{row['ms']:,.3f}", row["level"], row["request"] or "", row["message"] or "") for row in wrong]
-        table(("ms", "level", "request", "message"), cells, right=("ms",), shorten=cut)
+        table(
+            ("ms", "level", "request", "message"),
+            cells,
+            right=("ms",),
+            shorten=cut,
+            room=30,
+            squeeze={"request": 20},
+        )
+        say_more(len(places) - number)

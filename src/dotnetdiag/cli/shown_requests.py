@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.analysis.slow_requests import SlowRequests, is_part
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import echo, say_more, table
+from dotnetdiag.cli.shown_rows import whole_parts
 from dotnetdiag.tui.widths import cut, shortened
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ _LESS = ("alloc MB", "lock ms", "gc ms", "95 % ms", "cpu ms", "queue ms", "media
 """Columns that a narrow terminal does without, the first first."""
 
 _ROUTE_CELLS = 25
+_WHY_CELLS = 30
+_WITHIN_CELLS = 80
+"""Of what was within a request: most of them have that in less."""
 
 
 def show(made: RequestReport, number: int) -> None:
@@ -71,14 +75,12 @@ def show(made: RequestReport, number: int) -> None:
         for row in routes[:number]
     ]
     table((*heads, "kind", "route"), cells, right=heads, shorten=shortened, drop=_LESS, room=_ROUTE_CELLS)
-    if len(routes) > number:
-        echo(f"{len(routes) - number:,} more")
+    say_more(len(routes) - number)
     _why(routes, number)
     slow = SlowRequests(made.requests, kinds_there)
     places, count = slow.places(number)
     _list(made.requests, slow, places.tolist())
-    if count > number:
-        echo(f"{count - number:,} more")
+    say_more(count - number)
     if len(places):
         _waterfall(made.requests, slow, int(places[0]))
 
@@ -90,9 +92,16 @@ def _why(routes: Sequence[Mapping[str, Any]], number: int) -> None:
         return
     cells = [(f"{row['failed']:,}", row["kind"], row["route"], row["failure"] or "") for row in failed[:number]]
     echo()
-    table(("failed", "kind", "route", "most often with"), cells, right=("failed",), shorten=cut)
-    if len(failed) > number:
-        echo(f"{len(failed) - number:,} more")
+    table(
+        ("failed", "kind", "route", "most often with"),
+        cells,
+        right=("failed",),
+        shorten=cut,
+        drop=("kind",),
+        room=_WHY_CELLS,
+        squeeze={"route": _ROUTE_CELLS},
+    )
+    say_more(len(failed) - number)
 
 
 def _failed(made: RequestReport) -> str:
@@ -105,6 +114,7 @@ def _failed(made: RequestReport) -> str:
 
 
 _QUEUE = "waiting for a connection"
+_SLOWEST = "the slowest"
 _MOST_KINDS = 3
 """Of what was within a request, so many kinds are named."""
 
@@ -128,10 +138,13 @@ def _list(requests: Table, slow: SlowRequests, places: Sequence[int]) -> None:
         ))  # fmt: skip
     echo()
     table(
-        ("start ms", "ms", "status", "kind", "the slowest", "within it (ms)"),
+        ("start ms", "ms", "status", "kind", _SLOWEST, "within it (ms)"),
         cells,
         right=("start ms", "ms", "status"),
-        shorten=cut,
+        shorten=lambda text, width: whole_parts(text, width, ", "),
+        drop=("start ms", "status", "kind"),
+        room=_WITHIN_CELLS,
+        squeeze={_SLOWEST: _ROUTE_CELLS},
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.cli.render import echo, table
-from dotnetdiag.tui.widths import cut, shortened_method
+from dotnetdiag.cli.render import echo, say_more, table
+from dotnetdiag.tui.widths import cells, cut, shortened_method
 
 if TYPE_CHECKING:
     from dotnetdiag.table import Table
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _HEADS = {"pid": "process", "tid": "waited", "owner_tid": "for", "max_ms": "longest ms"}
 
 
+_SQUEEZED_CELLS, _LAST_CELLS = 20, 30
+"""On a narrow terminal: of texts before the last column, and of the last."""
 _METHODS = ("method", "caught_by")
 _NAMES = {"tid": "thread", "owner_tid": "owner"}
 
@@ -35,7 +37,7 @@ def figures(
     if not number or not len(rows):
         return
     names = [*(("pid",) if several else ()), *(name for name in names if name in rows.columns)]
-    cells = [
+    shown = [
         (f"{row['count']:,}", *(_figure(one, row[one]) for one in of), *(_text(row, name) for name in names))
         for row in rows[:number].to_pylist()
     ]
@@ -43,15 +45,26 @@ def figures(
     shorten = shortened_method if names[-1] in _METHODS else cut
     echo()
     known = {**_HEADS, **called}
-    table((*heads, *(known.get(name, name) for name in names)), cells, right=heads, shorten=shorten)
-    if len(rows) > number:
-        echo(f"{len(rows) - number:,} more")
+    of_what = [known.get(name, name) for name in names]
+    squeeze = dict.fromkeys(of_what[:-1], _SQUEEZED_CELLS)
+    table((*heads, *of_what), shown, right=heads, shorten=shorten, room=_LAST_CELLS, squeeze=squeeze)
+    say_more(len(rows) - number)
+
+
+def whole_parts(text: str, width: int, between: str) -> str:
+    """The first parts of the text, as many as ``width`` cells have room for: those behind give way, and the end of the first at last."""
+    if cells(text) <= width:
+        return text
+    parts = text.split(between)
+    while len(parts) > 1 and cells(between.join([*parts, "…"])) > width:
+        parts.pop()
+    return cut(between.join([*parts, "…"]), width)
 
 
 def _figure(name: str, value: float | None) -> str:
     if value is None:
         return ""
-    if name in ("unfinished", "waiting"):
+    if name in ("unfinished", "waiting", "blocking"):
         return f"{value:,}"
     return (
         f"{value / 1e6:,.3f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import echo, table
+from dotnetdiag.cli.render import echo, say_more, table
 from dotnetdiag.tui.widths import shortened_method
 
 if TYPE_CHECKING:
@@ -53,3 +53,4 @@ def show(made: StartupReport, number: int) -> None:
     if rows:
         echo()
         table(("ms", "start ms", "what", "name"), rows, right=("ms", "start ms"), shorten=shortened_method)
+        say_more(len(made.longest) - number)

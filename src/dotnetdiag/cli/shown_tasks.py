@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import counted, echo, table
+from dotnetdiag.cli.render import counted, echo, say_more, table
 from dotnetdiag.cli.shown_rows import figures
 from dotnetdiag.tui.widths import cut
 
@@ -36,7 +36,8 @@ def show(made: TaskReport, number: int) -> None:
     )
     parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.awaits_ms.items())
     echo(f"ms: {parts}" if parts else "how long they took is not told")
-    figures(made.by_method, ("method",), number, of=("own_ms", "total_ms", "max_ms"))
+    of = ("own_ms", "total_ms", "max_ms", *(("blocking",) if totals.blocking else ()))
+    figures(made.by_method, ("method",), number, of=of)
     chains = [
         ("" if row["duration_ms"] is None else f"{row['duration_ms']:,.3f}", row["chain"])
         for row in made.chains[:number].to_pylist()
@@ -44,3 +45,4 @@ def show(made: TaskReport, number: int) -> None:
     if chains:
         echo()
         table(("ms", "chain"), chains, right=("ms",), shorten=cut)
+        say_more(len(made.chains) - number)

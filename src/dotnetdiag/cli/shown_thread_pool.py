@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import counted, echo, table
+from dotnetdiag.cli.render import counted, echo, say_more, table
 from dotnetdiag.cli.shown_rows import figures
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def show(made: ThreadPoolReport, number: int) -> None:
         echo()
         columns = ("starved at ms", "for ms", "pieces", "longest ms")
         table(columns, starved, right=columns)
+        say_more(len(made.starvation) - number)
     of = ("total_ms", "max_ms", *(("waiting",) if any(made.by_method.values("waiting")) else ()))
     figures(made.by_method, ("method",), number, of=of, called={"method": "queued by"})
     changed = [
@@ -52,3 +53,4 @@ def show(made: ThreadPoolReport, number: int) -> None:
     if changed:
         echo()
         table(("ms", "threads", "reason"), changed, right=("ms", "threads"))
+        say_more(len(made.adjustments) - number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dotnetdiag.cli.render import counted, echo, table
+from dotnetdiag.cli.render import counted, echo, say_more, table
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.threads import ThreadReport
@@ -23,7 +23,8 @@ def show(made: ThreadReport, number: int) -> None:
     if not totals.count:
         return
     ran = "" if totals.cpu_ms is None else f", {totals.cpu_ms:,.3f} ms running, {totals.waiting_ms:,.3f} ms waiting"
-    echo(f"{counted(totals.count, 'thread')}, {totals.created:,} of them created meanwhile{ran}")
+    created = "" if totals.created is None else f", {totals.created:,} of them created meanwhile"
+    echo(f"{counted(totals.count, 'thread')}{created}{ran}")
     rows = made.threads.to_pylist()
     told = [name for name in _FIGURES if any(row[name] for row in rows)]
     if totals.cpu_ms is None and any(row["samples"] for row in rows):
@@ -54,5 +55,4 @@ def show(made: ThreadReport, number: int) -> None:
         echo()
         less = ("created ms", "exceptions", "MB", *(name.replace("_", " ") for name in reversed(told[1:])))
         table((*heads, "name"), cells, right=heads, drop=less, room=24)
-    if len(rows) > number:
-        echo(f"{len(rows) - number:,} more")
+    say_more(len(rows) - number)

@@ -279,7 +279,7 @@ def _form_of(output: Path | None) -> str:
         return TABLE
     from dotnetdiag.export import format_of
 
-    return format_of(output.name, table=True).name
+    return format_of(str(output), table=True).name
 
 
 def _terminal_width() -> int | None:

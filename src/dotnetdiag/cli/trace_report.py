@@ -20,9 +20,9 @@ from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses, say_losses_of
 from dotnetdiag.cli.output import TABLE, format_option, show
 from dotnetdiag.cli.questions import check_files, deliver, report_options, symbols_option
-from dotnetdiag.cli.render import counted, echo, is_terminal, table
+from dotnetdiag.cli.render import counted, echo, is_terminal, say_more, table
 from dotnetdiag.cli.times import seconds_between, time_options
-from dotnetdiag.errors import DiagnosticsError
+from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.tui.widths import cells, cut, shortened_method
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ KINDS = {
     "threads": ("trace_threads", "threads", "The threads: when each came, how long it ran and waited, what it did."),
     "logs": ("trace_logs", "logs", "What was logged with ILogger, and within which request."),
     "startup": ("trace_startup", "startup", "What the start of the program went into, by phase."),
-    "all": ("trace_all", "everything", "All of these as one page, a tab for each, with the flame graph."),
+    "all": ("trace_all", "everything", "All of these as one page, a tab for each, with the flame graph; or as JSON."),
     "spans": ("trace_report", "spans", "What begins with one event and ends with another, and how long it took."),
 }
 
@@ -170,14 +170,17 @@ class Reports(Kinds):
         return 0 if is_compatible() else super().behind_options(ctx, args)
 
     def kind_of(self, args: Sequence[str]) -> str:
-        """The kind that is meant by arguments that name none."""
+        """The kind that is meant by arguments that name none. Raises UsageError for what none has."""
         options = {re.split("[=:]", word, maxsplit=1)[0] for word in args if is_option(word)}
         if is_compatible() or "topN" in leading(args)[1:] or not options <= _OF_ADVICE:
             return "topN"
+        if "--html" in options and options & _OF_TABLES:
+            raise UsageError("--html without a kind is a page of all reports, and tables are of one kind each: name it")
         return "all" if "--html" in options else "advice"
 
 
-_OF_ADVICE = {"--json", "--format", "-o", "--output", "--force", "--html", "-h", "-?", "--help"}
+_OF_TABLES = {"--format", "-o", "--output"}
+_OF_ADVICE = {"--json", "--force", "--html", "-h", "-?", "--help"} | _OF_TABLES
 
 
 @click.group(cls=Reports, entries=KINDS)
@@ -244,6 +247,7 @@ def _show_spans(made: Spans, number: int) -> None:
             right=("duration ms", "start ms", "process", "thread"),
             shorten=cut,
         )
+        say_more(made.ended - len(rows))
 
 
 def _without_kind(_: click.Context, __: click.Parameter, words: tuple[Path, ...]) -> tuple[Path, ...]:

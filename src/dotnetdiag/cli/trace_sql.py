@@ -91,7 +91,7 @@ def _write(answer: Table, output: Path, form: str | None, *, force: bool) -> Non
     if form == TABLE:
         raise UsageError("a table for people goes to stdout; a file has another format")
     chosen = (
-        format_of(output.name, table=True)
+        format_of(str(output), table=True)
         if form is None and not is_stream(output)
         else find_format(form or "csv", table=True)
     )

@@ -20,7 +20,7 @@ from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.tracks import CounterTrack, Slices, Tracks, samples_only
 from dotnetdiag.export.flamegraph import Code, code_of
-from dotnetdiag.export.texts import clean, file_stem, frame_texts, profile_only
+from dotnetdiag.export.texts import clean, file_stem, frame_texts, profile_only, thread_names
 from dotnetdiag.trace.method_names import Style
 
 VERSION = 48
@@ -80,7 +80,7 @@ def _lines(tracks: Tracks) -> list[_Line]:
     """Process by process, the line of it first, and then its threads with samples or markers."""
     default = tracks.samples.origin.process_id or 0
     places = {(one.process_id or default, one.thread_id): at for at, one in enumerate(tracks.samples.threads)}
-    names = {(pid or default, tid): name for (pid, tid), name in tracks.threads.items()}
+    names = {(pid or default, tid): name for (pid, tid), name in thread_names(tracks).items()}
     found: dict[tuple[int, int, bool], list[tuple[Slices, Array]]] = {}
     for pid, tid in places:
         found.setdefault((pid, tid, False), [])

@@ -21,7 +21,7 @@ from dotnetdiag.analysis.profile import Array
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.tracks import REQUESTS, Slices, Tracks, samples_only
 from dotnetdiag.export.protobuf_rows import Rows, data, number, varints
-from dotnetdiag.export.texts import clean, frame_texts, profile_only
+from dotnetdiag.export.texts import clean, frame_texts, profile_only, thread_names
 from dotnetdiag.trace.method_names import Style
 
 _PACKET = 1
@@ -64,6 +64,7 @@ class _Trace:
         self._iids: dict[int, dict[str, int]] = {}
         origin = tracks.samples.origin
         self._pid = origin.process_id or _UNKNOWN_PID
+        self._names = thread_names(tracks)
         self._in_requests = _in_requests(tracks)
 
     def head(self) -> None:
@@ -196,9 +197,12 @@ class _Trace:
         made = np.zeros(len(slices), np.int64)
         keys = np.stack([slices.pid, slices.tid if slices.of_threads else np.zeros_like(slices.pid)], axis=1)
         owners, which = np.unique(keys, axis=0, return_inverse=True)
-        is_top = top == np.arange(len(slices))
+        tops = np.flatnonzero(top == np.arange(len(slices)))
+        of_owner = which.reshape(-1)[tops]
+        by_owner = tops[np.argsort(of_owner, kind="stable")]
+        ends = np.cumsum(np.bincount(of_owner, minlength=len(owners)))
         for place, (pid, tid) in enumerate(owners.tolist()):
-            rows = np.flatnonzero((which.reshape(-1) == place) & is_top)
+            rows = by_owner[ends[place - 1] if place else 0 : ends[place]]
             lane = lanes(slices.start_ns[rows], end[rows])
             above = self._thread(pid, tid) if slices.of_threads else self._process(pid)
             uuids = [self._track(above, slices.kind, lane) for lane in range(int(lane.max(initial=0)) + 1)]
@@ -239,7 +243,7 @@ class _Trace:
             above = self._process(own[0])
             uuid = self._known[own] = next(self._uuids)
             about = number(1, own[0] & 0x7FFFFFFF) + number(2, own[1] & 0x7FFFFFFF)
-            name = self.tracks.threads.get((pid, tid), "")
+            name = self._names.get((pid, tid), "")
             if name:
                 about += data(5, clean(name).encode())
             self._packet(data(_DESCRIPTOR, number(1, uuid) + number(5, above) + data(4, about)))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import IO, Any
 
@@ -119,20 +119,32 @@ def totals_of(made: Any) -> list[tuple[str, str]]:
         return [("in all", _told("", made.total, made.unit)), ("samples", f"{made.sampled:,}")]
     if not hasattr(made, "totals"):
         return []
-    return [_total(name, value) for name, value in as_dict(made.totals).items() if value not in (None, "", {})]
+    totals = as_dict(made.totals)
+    return [_total(name, value, totals) for name, value in totals.items() if value not in (None, "", {})]
 
 
-def _total(name: str, value: Any) -> tuple[str, str]:
+def _total(name: str, value: Any, names: Container[str]) -> tuple[str, str]:
     ending = next((one for one in _UNITS if name.endswith(one)), "")
-    named, unit = name.removesuffix(ending).strip("_"), _UNITS.get(ending, "")
+    named, (unit, kind) = name.removesuffix(ending).strip("_"), _UNITS.get(ending, ("", ""))
+    if ending and named in names:
+        kind = kind or _TIME
+    text = f"{named or name} {kind if named else ''}".replace("_", " ").rstrip()
     if isinstance(value, Mapping):
         own = ", ".join(f"{one} {_told(one, figure, '')}" for one, figure in value.items() if figure is not None)
-        return named.replace("_", " "), f"{own} {unit}".rstrip()
-    return (named or name).replace("_", " "), _told(name, value, unit)
+        return text, f"{own} {unit}".rstrip()
+    return text, _told(name, value, unit)
 
 
-_UNITS = {"bytes_per_second": "MB a second", "per_second": "a second", "bytes": "MB", "_ms": "ms", "_percent": "%"}
-"""By the ends of names: what totals are told in."""
+_UNITS = {
+    "bytes_per_second": ("MB a second", "per second"),
+    "per_second": ("a second", "per second"),
+    "bytes": ("MB", ""),
+    "_ms": ("ms", ""),
+    "_percent": ("%", "share"),
+}
+"""By the ends of names: what totals are told in, and what tells them from others of the name."""
+_TIME = "time"
+"""What tells those in ms from how many there are, where both are told."""
 
 
 def _told(name: str, value: Any, unit: str) -> str:

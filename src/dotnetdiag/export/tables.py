@@ -43,7 +43,8 @@ def has_tables(result: object) -> bool:
     """Whether it is one or several tables, or gives some, and no more: profiles and their differences have stacks."""
     if isinstance(result, StackProfile | ProfileDiff):
         return False
-    return is_tabular(result) or isinstance(result, Sequence) or any(hasattr(type(result), name) for name in OFFERS)
+    are_several = isinstance(result, Sequence) and all(map(is_tabular, result))
+    return is_tabular(result) or are_several or any(hasattr(type(result), name) for name in OFFERS)
 
 
 def only_table(result: object, format_name: str, style: Style | None = None) -> Tabular:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from json.encoder import encode_basestring_ascii
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.method_names import Style
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.tracks import Tracks
 
 quoted = encode_basestring_ascii
 """A JSON string of a :func:`clean` text, in ASCII: valid in any encoding, and without U+2028."""
@@ -44,6 +48,14 @@ def frame_texts(profile: StackProfile | ProfileDiff, frame_ids: list[int], style
     """The printed names of some frames."""
     frames = profile.frames
     return [clean(frames.name(number, style or Style.FULL)) for number in frame_ids]
+
+
+def thread_names(tracks: Tracks) -> dict[tuple[int, int], str]:
+    """The names of threads that have one, by process (0: not told) and id: those of the recording, and else those of the samples, which know the
+    threads of the pool.
+    """
+    sampled = {one.key: one.name for one in tracks.samples.threads if one.name}
+    return sampled | {key: name for key, name in tracks.threads.items() if name}
 
 
 def file_stem(name: str) -> str:

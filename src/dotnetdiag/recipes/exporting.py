@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.errors import OutputError, UsageError
+from dotnetdiag.errors import MissingDependency, OutputError, UsageError
 from dotnetdiag.export import FORMATS, find_format, format_of
 from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, is_stream, replacing, replacing_together
 from dotnetdiag.recipes.report_files import is_report, write_report
@@ -128,14 +128,25 @@ def plan_outputs(
     unknown = next((name for name in names if name not in format_names()), None)
     if unknown is not None:
         raise UsageError(f"no format {unknown!r}; there are: {', '.join(format_names())}")
-    for name in names:
-        if name in FORMATS:
-            FORMATS[name].check()
+    _check_libraries(names)
     if output is not None and is_stdout(output):
         if len(names) > 1:
             raise UsageError(f"{len(names)} formats do not go into one stream")
         return {names[0]: STDOUT}
     return {name: _path(source, output, name, suffixes or len(names) > 1) for name in names}
+
+
+def _check_libraries(names: Sequence[str]) -> None:
+    """Of several formats none is written where a library for one is missing: that is said."""
+    try:
+        for name in names:
+            if name in FORMATS:
+                FORMATS[name].check()
+    except MissingDependency as error:
+        if len(names) == 1:
+            raise
+        purpose = f"nothing is written, for {error.purpose}"
+        raise MissingDependency(error.library, extra=error.extra, purpose=purpose) from error
 
 
 def _path(source: Path, output: Path | None, name: str, with_suffix: bool) -> Path:
@@ -184,10 +195,15 @@ def write(
     writes; other formats have its tables.
 
     The file takes its name when it is whole. Raises OutputExists for one that is there already, unless ``force``, UsageError for an
-    unknown format or for a result that it cannot show, OutputError for what the system refuses.
+    unknown format, for a result that it cannot show, or for a recording, which ``convert`` writes; OutputError for what the system refuses.
     """
     from dotnetdiag.export.tables import has_tables
+    from dotnetdiag.trace.trace import Trace
 
+    if isinstance(result, str | os.PathLike | Trace):
+        raise UsageError(
+            "write takes a result, as dd.cpu and dd.gc give, not a recording: dd.convert writes that in other formats"
+        )
     if os.fspath(path).endswith(("/", os.sep)):
         raise OutputError(os.fspath(path), "it is the name of a folder")
     path = Path(path)
@@ -195,7 +211,7 @@ def write(
         write_report(result, path, format, force=force)
         return path
     table = has_tables(result)
-    chosen = format_of(path.name, table=table) if format is None else find_format(format, table=table)
+    chosen = format_of(str(path), table=table) if format is None else find_format(format, table=table)
     chosen.check()
     with replacing(path, force=force) as file:
         chosen.write(result, file, style=style)

@@ -62,7 +62,7 @@ class Writing:
         """Write the heap, to ``path`` where no file was named. Returns where it is, and how many bytes it has."""
         path = self._path or path
         if self._raw is None:
-            chosen = HEAP_FORMATS["gcdump"] if is_stream(path) or not path.suffix else heap_format_of(path.name)
+            chosen = HEAP_FORMATS["gcdump"] if is_stream(path) or not path.suffix else heap_format_of(str(path))
             return path, write_heap(done.heap, path, chosen.name, force=self._force)
         return path, self._leave(self._raw, done.session)
 
@@ -89,7 +89,7 @@ def write_collected(options: HeapOptions, path: Path | None, *, force: bool) -> 
     check_outputs([path], force=force)
     if path.suffix.lower() != RAW:
         if path.suffix and not is_stream(path):
-            chosen = heap_format_of(path.name, others=(RAW,))
+            chosen = heap_format_of(str(path), others=(RAW,))
             chosen.check()
             if chosen.parts:
                 raise UsageError(f"{chosen.name} is several files: collect a .gcdump, and convert that")

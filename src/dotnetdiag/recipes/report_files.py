@@ -106,7 +106,7 @@ def everything_as_page(trace: Trace, path: Path, *, force: bool = False) -> int:
 
 
 def _format(path: Path, form: str | None) -> Any:
-    return format_of(path.name, table=True) if form is None else find_format(form, table=True)
+    return format_of(str(path), table=True) if form is None else find_format(form, table=True)
 
 
 def _named(made: Any, rows: Table) -> list[Table]:
