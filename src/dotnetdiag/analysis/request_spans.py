@@ -216,6 +216,8 @@ class RequestSpans:
 
     def _lack(self, events: Array) -> Array:
         """Of which the activity tells nothing (bool)."""
+        if not len(self._shared):
+            return np.zeros(len(events), np.bool_)
         return self._shared.tell_nothing(self._keys(events["pid"], events["activity"]), events["ms"])
 
     def _own(self, process: Array, activity: Array, ms: Array) -> Array:

@@ -68,9 +68,9 @@ class UnnamedEnds:
         parts ever they come, each of which begins later than the last.
         """
         for some in (starts, stops):
-            self._note_named(some[some["activity"] > 0])
+            self._note_named(some)
         masks = [
-            is_shared | ((some["activity"] == 0) & (some["ms"] < self._named_since(some["pid"])))
+            is_shared | self._are_nameless(some)
             for some, is_shared in zip((starts, stops, failures), shared, strict=True)
         ]
         rows = [np.flatnonzero(mask) for mask in masks]
@@ -86,7 +86,18 @@ class UnnamedEnds:
         made.starts[left] = np.isinf(self._named_since(starts["pid"][left]))
         return made
 
+    def _are_nameless(self, events: Array) -> Array:
+        """Which have no id (bool), and come before their process gives any."""
+        made: Array = events["activity"] == 0
+        rows = np.flatnonzero(made)
+        made[rows] = events["ms"][rows] < self._named_since(events["pid"][rows])
+        return made
+
     def _note_named(self, events: Array) -> None:
+        pids = distinct(events["pid"]) if len(events) else events["pid"]
+        if self._named.keys() >= set(pids.tolist()):
+            return
+        events = events[events["activity"] > 0]
         kinds, which = ranked(events["pid"])
         first = np.full(len(kinds), np.inf)
         np.minimum.at(first, which, events["ms"])
