@@ -14,11 +14,15 @@ import pytest
 from tests.cli.test_commands import LEAVES, in_terminal
 from tests.cli.test_strange_sockets import environment
 from tests.client.scripted import HEAD_BYTES, TAIL_BYTES, ScriptedRuntime, obeys, pattern, says_and_waits, streams
+from tests.nettrace.recordings import data_of
 
+from dotnetdiag.cli import recording
 from dotnetdiag.cli.recording import OPTIONS, Display, ends_nicely, provider_lines
 from dotnetdiag.ipc.commands import Command
-from dotnetdiag.recipes.collect import CollectOptions, ProviderSource
+from dotnetdiag.recipes.collect import Collected, CollectOptions, ProviderSource
+from dotnetdiag.recipes.kept_files import KeptFile
 from dotnetdiag.recipes.stop import Stop
+from dotnetdiag.trace import trace
 
 
 def told(**asked: str) -> Display:
@@ -160,9 +164,58 @@ def test_what_a_script_sees_is_what_is_told_before_and_after(words: list[str], t
         "Recording trace in progress. Press <Ctrl+C> to exit...",
         "Stopping the trace. This may take several minutes depending on the application being traced.",
         "Trace ended.",
-        "The trace has no end: names of methods and the last events may be missing.",
+        "What has come is no trace: first bytes at 0x0: neither a NetPerf nor a nettrace file.",
     ]
-    assert done.returncode == 0
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("compat", [False, True])
+def test_what_is_no_trace_ends_a_recording_as_it_ends_who_reads_it(
+    compat: bool, tmp_path: Path, words: list[str]
+) -> None:
+    """It was recorded with 0, whatever had come."""
+    path, before = tmp_path / "x.nettrace", ["--compat"] if compat else []
+    done = subprocess.run(
+        program(*before, *words, "-o", str(path)), capture_output=True, text=True, timeout=60, check=False
+    )
+    read = subprocess.run(
+        program(*before, "trace", "info", str(path)), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == read.returncode != 0, done.stderr
+    assert "What has come is no trace: first bytes at 0x0" in done.stderr
+    assert path.read_bytes() == STREAM
+
+
+def test_only_the_first_bytes_of_a_recording_without_an_end_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.nettrace"
+    path.write_bytes(data_of("gccollect-10.nettrace")[:-1] + pattern(recording.HEAD_BYTES))
+    read: list[int] = []
+    monkeypatch.setattr(trace, "Trace", lambda data: read.append(len(data)))
+    assert recording.no_trace(recorded(path, complete=False)) is None
+    assert recording.no_trace(recorded(path, complete=True)) is None
+    assert read == [min(recording.HEAD_BYTES, path.stat().st_size)]
+    path.write_bytes(b"")
+    assert recording.no_trace(recorded(path, complete=False)) is None
+    assert recording.no_trace(recorded(tmp_path / "moved", complete=False)) is None
+
+
+def recorded(path: Path, *, complete: bool) -> Collected:
+    file = KeptFile(path=path, size_bytes=1, complete=complete, lost_events=0)
+    return Collected(
+        path=path,
+        size_bytes=1,
+        duration_s=1.0,
+        command="CollectTracing2",
+        pid=None,
+        buffer_mb=256,
+        complete=complete,
+        lost_events=0,
+        was_stopped=True,
+        target_exited=False,
+        files=(file,),
+    )
 
 
 @pytest.mark.parametrize(

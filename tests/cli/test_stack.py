@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,14 @@ def test_it_is_found_below_the_current_folder_and_printed(trace: Path, monkeypat
 
 def test_a_text_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     assert isinstance(run(tmp_path / "no").exception, InputError)
+
+
+@pytest.mark.parametrize("words", [["-o", "-"], ["-c"]])
+def test_it_is_not_printed_into_the_text_that_is_read(words: list[str], trace: Path) -> None:
+    before, verb = trace.read_bytes(), [sys.executable, "-m", "dotnetdiag", "stack", "symbolicate", str(trace)]
+    with open(trace, "ab") as file:
+        done = subprocess.run([*verb, *words], stdout=file, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (3, 1)
+    assert b"is what is read" in done.stderr
+    assert [path.name for path in trace.parent.iterdir() if path.is_file()] == [trace.name]
+    assert trace.read_bytes() == before

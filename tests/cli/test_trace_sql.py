@@ -56,6 +56,15 @@ def test_what_is_written_has_the_format_of_its_name(paths: list[str], tmp_path: 
     assert pyarrow.parquet.read_table(output).num_rows == 1
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="arguments are text there")
+def test_a_query_that_is_no_text_is_a_wrong_query(paths: list[str]) -> None:
+    """It was a mistake of ours, with another exit code."""
+    words = [sys.executable, "-m", "dotnetdiag", "trace", "sql", paths[0]]
+    done = subprocess.run([*words, b"select '\xff' as x"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (run("trace", "sql", paths[0], "selec 1").returncode, "")
+    assert done.stderr == "error: character 9 of the query is none of UTF-8\n"
+
+
 @pytest.mark.parametrize("more", [[], ["--format", "table"], ["--json"], ["--format", "csv"], ["--format", "sqlite"]])
 def test_what_goes_to_stdout_by_name_is_what_goes_there_anyway(more: list[str], paths: list[str]) -> None:
     """Of no format that is named, the table that people read."""

@@ -174,6 +174,10 @@ REPORTED: dict[str, tuple[str, Callable[[Trace], Any]]] = {
 }
 
 
+NUMBERED = {"requests"}
+"""Rows that others name by their numbers."""
+
+
 @pytest.mark.parametrize("query", REPORTED)
 def test_a_report_is_a_table_and_a_function(query: str) -> None:
     begin, ask = REPORTED[query]
@@ -183,12 +187,28 @@ def test_a_report_is_a_table_and_a_function(query: str) -> None:
         f"from {query}" if "(" in query else f"from {query} union all by name select * from {query}() limit 0"
     )
     made = trace.sql(f"from {query}")
-    assert made.columns == ("file", *expected.columns)
+    numbers = ("row",) if query in NUMBERED else ()
+    assert made.columns == ("file", *numbers, *expected.columns)
+    assert all(made.values(name) == list(range(len(expected))) for name in numbers)
     assert len(made) == len(expected)
     for name in expected.columns:
         assert made.values(name) == as_sql_has(expected.to_arrow([name])[name].to_pylist()), name
     if "(" not in query:
         assert one(trace, f"select count(*) from {query}()") == len(expected)
+
+
+@pytest.mark.parametrize("where", ["", "where r.parent is not null and r.depth > 1 limit 3"])
+def test_what_a_request_is_within_is_joined_by_its_row(where: str) -> None:
+    trace = opened("web-10.nettrace")
+    whole = dd.requests(trace).requests.to_pylist()
+    made = trace.sql(f"select r.*, p.name as above from requests r left join requests() p on r.parent = p.row {where}")
+    assert len(made) == (3 if where else len(whole))
+    for row in made.to_pylist():
+        own = whole[row["row"]]
+        above = None if own["parent"] is None else whole[own["parent"]]["name"]
+        assert (row["name"], row["parent"], row["above"]) == (own["name"], own["parent"], above)
+    logged = trace.sql("select l.request_row, r.row from logs l join requests r on l.request_row = r.row").to_pylist()
+    assert len(logged) == sum(row is not None for row in dd.logs(trace).messages.values("request_row"))
 
 
 def test_every_report_is_asked_here() -> None:
@@ -240,6 +260,11 @@ def test_several_files_have_one_table_with_a_column_of_the_file(tmp_path: Path) 
         ('from "GC/Strat"', UnknownName, "near: GC/Start"),
         ("from spans('GC/Start', 'GC/Sop')", UnknownName, "no table 'GC/Sop'"),
         ("from nope()", UnknownName, "no table 'nope'"),
+        ("from events() limit 1", UsageError, "events is a table, not a function: write it without ()"),
+        ("from tables()", UsageError, "tables is a table, not a function"),
+        ('from "GC/Start"()', UsageError, "gc/start is a table, not a function"),
+        ("select '\udcff' as x", UsageError, "character 9 of the query is none of UTF-8"),
+        ('from "\ud800"', UsageError, "character 7 of the query is none of UTF-8"),
         ("from spans", UsageError, "spans(start, stop)"),
         ("from spans('GC/Start')", UsageError, "spans"),
         ("selec 1", UsageError, "syntax error"),

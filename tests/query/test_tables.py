@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from dotnetdiag.errors import UnknownName
-from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
+from dotnetdiag.nettrace import Field, FieldType, Metadata, ThreadInfo, TypeCode, Writer
 from dotnetdiag.query.batches import distinct_names
+from dotnetdiag.query.dataset import Dataset
 from dotnetdiag.query.duckdb_engine import Database, sql
 from dotnetdiag.query.recordings import OpenTrace
 from dotnetdiag.query.tables import NamedEvents, names_of
@@ -33,6 +34,9 @@ FIELDS = [
     "\\",
     "'",
     "select",
+    "\1row",
+    "\1ROW",
+    "\1row\1row",
 ]
 EVENTS = ["it's", 'a"b', "new\nline", "events", "gc", "tables", "with space", "System.X/Y", "select", "x.parquet"]
 ROWS = 3
@@ -90,10 +94,12 @@ HOSTILE = {
 """Events by providers: names that differ in case, that DuckDB has for tables of its own, that its messages are made of, and that mean others."""
 
 
-def recording(names: dict[str, list[str]]) -> Trace:
+def recording(names: dict[str, list[str]], version: int = 5) -> Trace:
     """One event of the first, two of the second, and so on."""
     out = io.BytesIO()
-    with Writer(out) as writer:
+    with Writer(out, version=version) as writer:
+        if version == 6:
+            writer.add_thread(ThreadInfo(index=1, os_thread_id=1))
         for number, (provider, name) in enumerate(((one, name) for one in names for name in names[one]), 1):
             writer.add_metadata(Metadata(metadata_id=number, provider=provider, event_id=number, name=name, level=4))
             for row in range(number):
@@ -153,6 +159,25 @@ def test_tables_that_no_query_names_are_not_made(monkeypatch: pytest.MonkeyPatch
     assert made == set()
     bare.sql("from Ping")
     assert made == {"Ping"}
+
+
+@pytest.mark.parametrize(("version", "bad"), [(5, "\udc00"), (6, "\0")])
+def test_a_name_that_is_no_text_is_asked_for_as_it_is_listed(version: int, bad: str) -> None:
+    """It was listed as it is, and no query can be written that has it."""
+    names = [f"a{bad}", f"{bad}b", f"a{bad}c", "a?c", "x"]
+    whole = recording({"P": names}, version)
+    expected = {"a?": 1, "?b": 2, "a?c": 7, "x": 5}
+    assert names_of(whole) == expected
+    listed = [row for row in whole.sql("from tables").to_pylist() if row["kind"] == "event"]
+    assert {row["name"]: row["rows"] for row in listed} == expected
+    for name, rows in expected.items():
+        for spelling in (name, name.upper(), f"P/{name}"):
+            made = whole.sql(f"select count(*) as n, count(ms) as read from {quoted(spelling)}")
+            assert made.to_pylist() == [{"n": rows, "read": rows}]
+    with pytest.raises(UnknownName):
+        whole.sql('from "a?d"')
+    batches = Dataset([OpenTrace(whole)]).batches(names[0])
+    assert sum(batch.num_rows for batch in batches) == 1
 
 
 @pytest.mark.parametrize("name", ["no does not exist! y", "called spans 4", "called no 41"])

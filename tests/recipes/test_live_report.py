@@ -119,6 +119,44 @@ def test_no_second_session_is_asked_for_names_that_the_first_has_told(end: str, 
     assert bool(asked) is asks
 
 
+@pytest.mark.parametrize("unnamed", [None, "it does not tell"])
+def test_what_kept_names_from_coming_is_told_and_they_are_not_waited_for_again(unnamed: str | None) -> None:
+    session = FakeSession(data_of("events-10.nettrace")[:-1], None)
+    live = LiveEvents(session, stacks=True, symbols=LiveSymbols(), queue_bytes=1 << 30, settled=True)
+    asked: list[str] = []
+
+    def name_methods() -> str:
+        asked.append("again")
+        return "nobody answers"
+
+    with LiveReport(live, KINDS["exceptions"], name_methods, unnamed=unnamed) as report:
+        assert report.result().totals.count
+    assert report.notes == (f"names of methods are missing: {unnamed or 'nobody answers'}",)
+    assert asked == ([] if unnamed else ["again"])
+
+
+def test_names_that_the_session_has_told_itself_are_not_missing() -> None:
+    session = FakeSession(data_of("events-10.nettrace"), None)
+    live = LiveEvents(session, stacks=True, symbols=LiveSymbols(), queue_bytes=1 << 30, settled=True)
+    with LiveReport(live, KINDS["exceptions"], lambda: None, unnamed="it did not tell") as report:
+        report.result()
+    assert report.notes == ()
+
+
+def test_what_is_waited_for_once_the_end_was_asked_for_is_not_recorded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a process that a signal had stopped rates were of the 10 s too in which it did not end its session."""
+    session = FakeSession(data_of("gccollect-10.nettrace"))
+    live = LiveEvents(
+        session, stacks=True, symbols=LiveSymbols(), providers=OWN_PROVIDERS, queue_bytes=1 << 30, settled=True
+    )
+    live.stop()
+    assert live.over_for_s >= 0
+    monkeypatch.setattr(LiveEvents, "over_for_s", 10.0)
+    monkeypatch.setattr(live_report, "time", SimpleNamespace(monotonic=lambda: 13.0))
+    with LiveReport(live, KINDS["advice"], lambda: None, has_all=False, begun=0.0) as asked:
+        assert asked.result().seconds == 3.0
+
+
 def test_a_session_asks_for_its_rundown(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = []
 

@@ -168,6 +168,30 @@ def test_stdout_is_written_as_it_is(name: str, kind: str, tmp_path: Path) -> Non
     assert [one.name for one in tmp_path.iterdir()] == ["x"]
 
 
+STDOUT_OF_A_SOURCE = {
+    "it is named": "check_outputs([Path({name!r})], force=True, sources=[Path('absent'), Path('x')])",
+    "it is mapped": "file = open('x', 'rb'); kept = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ); file.close()\n"
+    "with replacing(Path({name!r}), force=True) as file: file.write(b'abc')",
+}
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+@pytest.mark.parametrize("code", STDOUT_OF_A_SOURCE.values(), ids=STDOUT_OF_A_SOURCE)
+@pytest.mark.parametrize("mode", ["r+b", "ab"])
+def test_stdout_that_leads_into_what_is_read_is_refused(code: str, name: str, mode: str, tmp_path: Path) -> None:
+    """The recording was written over, or had another one behind it, and the verb ended with 0."""
+    begin = "import mmap; from pathlib import Path; from dotnetdiag.recipes.outputs import check_outputs, replacing\n"
+    (tmp_path / "x").write_bytes(b"recorded")
+    words = [sys.executable, "-c", begin + code.format(name=name)]
+    with open(tmp_path / "x", mode) as file:
+        done = subprocess.run(words, stdout=file, stderr=subprocess.PIPE, timeout=60, check=False, cwd=tmp_path)
+    assert "what is read: name another file to write" in done.stderr.decode().splitlines()[-1]
+    assert (tmp_path / "x").read_bytes() == b"recorded"
+    (tmp_path / "y").write_bytes(b"recorded")
+    with open(tmp_path / "y", mode) as file:  # what is not read may be
+        subprocess.run(words, stdout=file, timeout=60, check=True, cwd=tmp_path)
+
+
 def test_a_file_of_that_name_is_not_stdout(tmp_path: Path) -> None:
     assert not is_stdout(tmp_path / "-")
 
@@ -277,6 +301,35 @@ def test_one_of_several_that_cannot_be_completed_leaves_all_as_they_were(full: i
         _ = [create(path).write(b"new") for path in paths]
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "b", "c"]
     assert [path.read_text() for path in paths if not path.is_symlink()] == ["old", "old"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_name_that_somebody_takes_meanwhile_leaves_none_of_several(force: bool, tmp_path: Path) -> None:
+    """The first had its name by then, and kept it."""
+    paths = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    if force:
+        paths[0].write_text("old")
+    refused = pytest.raises(OutputError if force else OutputExists, match=str(paths[2]))
+    with refused, replacing_together(force=force) as create:
+        _ = [create(path).write(b"new") for path in paths]
+        paths[2].mkdir() if force else paths[2].write_text("another's")
+    assert sorted(one.name for one in tmp_path.iterdir()) == (["a", "c"] if force else ["c"])
+    assert not force or paths[0].read_text() == "old"
+
+
+def test_what_cannot_be_given_back_is_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "link", refused)
+    paths = [tmp_path / "a", tmp_path / "b"]
+    paths[0].write_text("old")
+    is_refused = pytest.raises(OutputError)
+    with is_refused, replacing_together(force=True) as create:
+        _ = [create(path).write(b"new") for path in paths]
+        paths[1].mkdir()
+    assert paths[0].read_text() == "new"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a", "b"]
 
 
 def test_one_of_several_that_is_there_is_found_before_the_first_is_written(tmp_path: Path) -> None:

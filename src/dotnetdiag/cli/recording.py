@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag.cli.render import echo, seconds_text, timespan_text, write_raw
 from dotnetdiag.cli.signals import ending, pressed
 from dotnetdiag.cli.standard_streams import takes_at_once
+from dotnetdiag.errors import FormatError
 from dotnetdiag.tui.plain import clean
 from dotnetdiag.tui.widths import LEAST_WIDTH, cells, padded, shortened
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--clrevents"}
 """Which option each source of providers is here."""
+HEAD_BYTES = 1 << 16
+"""Of a file that may be no trace: what it is, its first bytes say."""
 LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informational", 5: "Verbose"}
 
 
@@ -66,6 +69,8 @@ def outcome_notes(done: Collected) -> Iterator[str]:
         yield "No dump was asked for: nothing was kept."
     elif not done.size_bytes:
         yield "Nothing has come: the file is empty."
+    elif (problem := no_trace(done)) is not None:
+        yield f"What has come is no trace: {problem}."
     elif done.complete is False and not done.target_died:
         yield "The trace has no end: names of methods and the last events may be missing."
     if done.lost_events:
@@ -73,6 +78,27 @@ def outcome_notes(done: Collected) -> Iterator[str]:
             f"{done.lost_events:,} events were lost: the target's buffer of {done.buffer_mb} MB was full. A larger --buffersize "
             "helps, and so do fewer events: fewer keywords, a lower level."
         )
+
+
+def no_trace(done: Collected) -> FormatError | None:
+    """What everything that opens the recording will raise, by the first bytes of it; None of one that was seen to be whole, is empty, or went to
+    a pipe.
+    """
+    from dotnetdiag.recipes.outputs import is_stream
+    from dotnetdiag.trace.trace import Trace
+
+    if done.complete or not done.files or is_stream(done.path):
+        return None
+    try:
+        with open(done.path, "rb") as file:
+            head = file.read(HEAD_BYTES)
+        if head:
+            Trace(head)
+    except FormatError as error:
+        return error
+    except OSError:  # it was moved away meanwhile
+        pass
+    return None
 
 
 def provider_lines(composition: Composition, width: int | None = None) -> list[str]:

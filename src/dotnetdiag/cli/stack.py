@@ -148,10 +148,12 @@ def symbolicate(file: Path, folders: tuple[Path, ...], output: Path | None, to_s
     dotnetdiag stack symbolicate crash.txt -d bin/Release/net10.0 -c
     """
     from dotnetdiag.errors import InputError
-    from dotnetdiag.recipes.outputs import is_stdout, replacing
+    from dotnetdiag.recipes.outputs import STDOUT, check_outputs, is_stdout, replacing
     from dotnetdiag.recipes.symbolication import symbolicate as symbolicated
 
     path = file.with_name(f"{file.name}.symbolicated") if output is None else output
+    if to_stdout or is_stdout(path):
+        check_outputs([STDOUT], force=force, sources=[file])
     try:
         lines = file.read_text("utf-8-sig", "replace").splitlines()
     except OSError as error:

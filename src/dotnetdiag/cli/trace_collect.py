@@ -12,7 +12,7 @@ import click
 
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.exits import OK, TRACING_ERROR, report
+from dotnetdiag.cli.exits import OK, TRACING_ERROR, exit_code, is_compatible, report
 from dotnetdiag.cli.files import FileOrFolderPath, shown_path
 from dotnetdiag.cli.keeping import KeptOptions, file_line, keeping_options
 from dotnetdiag.cli.launching import source_options, watched
@@ -23,7 +23,7 @@ from dotnetdiag.cli.options import (
     say_waiting,
 )
 from dotnetdiag.cli.output import format_option, show
-from dotnetdiag.cli.recording import Display, ends_nicely, outcome_notes
+from dotnetdiag.cli.recording import Display, ends_nicely, no_trace, outcome_notes
 from dotnetdiag.cli.render import echo, json_text
 from dotnetdiag.cli.session_options import session_options
 
@@ -127,6 +127,8 @@ def collect(
         raise click.exceptions.Exit(done.child_exit_code)
     if done.target_died or done.was_cut:
         raise click.exceptions.Exit(TRACING_ERROR)
+    if (problem := no_trace(done)) is not None:
+        raise click.exceptions.Exit(exit_code(problem, compatible=is_compatible()))
 
 
 def _tell(done: Collected, notes: tuple[str, ...], options: CollectOptions, *, as_json: bool, to_stdout: bool) -> None:

@@ -7,7 +7,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -128,7 +128,7 @@ def watch(
     """Print the events of a process as they happen: a line each, or with --json the objects of `trace events --format jsonl`; as csv the
     --fields, or else what all events have and the payload as JSON. With --top
     the methods that take its time: in % of the last interval and since the start, alone and with all that they called. With
-    --report what a question comes to at the end, with the providers that it needs.
+    --report what a question comes to at the end, with the providers that it needs, and those that are named too.
 
     Ends with Ctrl-C, after --duration or --limit, or with the process. The last line on stderr says how many events were shown,
     how many the filters kept back, and how many were missed: in the target, whose buffers were full, or here.
@@ -148,7 +148,7 @@ def watch(
     dotnetdiag trace watch -n MyApp --report gc --duration 1m --html gc.html
     dotnetdiag trace watch --report startup --duration 5s -- dotnet MyApp.dll
     """
-    from dotnetdiag.recipes.outcome import EXIT_WAIT_S, exit_of
+    from dotnetdiag.recipes.outcome import exit_of
     from dotnetdiag.recipes.watching import LiveEvents, WatchOptions
 
     form = _form(form, report)
@@ -190,13 +190,20 @@ def watch(
             finished = _print(live, blocks(shown, form), stdout_bytes(), says_missed=False)
     if not finished:
         lead_stdout_nowhere()
-    for note in (*shown.notes, *([live.ended] if live.ended else [])):
+    _end(live, shown.notes, source, exited, "shown" if shown is live else "read")
+
+
+def _end(live: LiveEvents, notes: Iterable[str], source: Source, exited: Callable[..., int | None], taken: str) -> None:
+    """Say how the session ended, and end as that says: also of a process that was gone before."""
+    from dotnetdiag.recipes.outcome import EXIT_WAIT_S
+
+    for note in (*notes, *([live.ended] if live.ended else [])):
         echo(f"note: {note}", err=True)
     gone = exited(EXIT_WAIT_S if live.ended else 0)
     if gone is not None:
         died = " before the session had its end: the last events may be missing" if live.ended else ""
         echo(f"note: process {gone} has exited{died}", err=True)
-    echo(account_text(live.account, "shown" if shown is live else "read"), err=True)
+    echo(account_text(live.account, taken), err=True)
     if live.aborted:
         raise KeyboardInterrupt
     if source.exit_code is not None:
@@ -209,6 +216,8 @@ def _report(
     target: Target | None, launch: Launch | None, kind: str, options: WatchOptions, form: str, page: Page
 ) -> None:
     """Ask until the end, and show what came, or write it as a page."""
+    from dotnetdiag.recipes.outcome import exit_of
+
     check_form(form)
     page.check(form)
     options.composed()
@@ -217,15 +226,12 @@ def _report(
         started(source, kind, options) as asked,
         _ends_nicely(asked.live, source, wants_all=True),
     ):
+        exited = exit_of(source.client)
         source.on_exit(asked.live.stop)
         echo("Watching. Press <Ctrl+C> to end, and see the report.", err=True)
         made = asked.result()
     page.deliver(kind, made, form)
-    for note in (*asked.live.notes, *([asked.live.ended] if asked.live.ended else [])):
-        echo(f"note: {note}", err=True)
-    echo(account_text(asked.live.account, "read"), err=True)
-    if source.exit_code is not None:
-        raise click.exceptions.Exit(source.exit_code)
+    _end(asked.live, asked.notes, source, exited, "read")
 
 
 def _pieces(live: LiveEvents, form: str, fields: tuple[str, ...]) -> Iterator[bytes]:

@@ -14,6 +14,12 @@ SLOW_TIMEOUT_S = 1800.0
 """For the answer to a command that may take minutes: a dump, a profiler's load."""
 DRAIN_TIMEOUT_S = 600.0
 """For all that comes after a session's ``stop``. The rundown of a large application can take minutes."""
+SHORT_DRAIN_TIMEOUT_S = 60.0
+"""For all that comes after the stop of a session that is begun for names of methods, or for one sample: its rundown takes 0.02 to 0.3 s, and a few
+seconds of a large program on a busy machine.
+"""
+SHORT_SILENCE_S = 15.0
+"""Such a session that sends nothing for so long does not end. A process that a signal has stopped is told sooner, after 10 s."""
 CLOSE_TIMEOUT_S = 5.0
 """``close`` does not keep what comes, so it does not wait longer for it."""
 SILENCE_S = 1.0

@@ -18,7 +18,7 @@ from dotnetdiag.query.from_arrow import table_of
 from dotnetdiag.query.recordings import Recording, Shelf
 from dotnetdiag.query.reports import REPORTS
 from dotnetdiag.query.scan import Scan
-from dotnetdiag.query.tables import CALLED, EVENTS, TABLES, contents, find_table, unknown
+from dotnetdiag.query.tables import CALLED, EVENTS, TABLES, contents, find_table, has_events, unknown
 from dotnetdiag.table import Losses, Table
 
 _INTERRUPT_S = 5.0
@@ -73,6 +73,8 @@ class Database:
         """
         if not isinstance(text, str) or not text.strip():
             raise UsageError("an empty query: write SQL, such as 'select count(*) from events'")
+        if (at := _not_utf_8(text)) is not None:
+            raise UsageError(f"character {at + 1} of the query is none of UTF-8")
         if _SHOW.fullmatch(text):
             return self.tables()
         try:
@@ -228,6 +230,8 @@ class Database:
                 self._database.register(TABLES, self.tables().to_arrow())
             else:
                 self._register(name, ())
+        elif report is None and (name.lower() in (EVENTS, TABLES) or self._has(name)):
+            raise UsageError(f"{name} is a table, not a function: write it without ()")
         elif report is None:
             raise unknown(name, ())
         elif report.arguments:
@@ -256,7 +260,7 @@ class Database:
     def _has(self, event: str) -> bool:
         for recording in self._recordings:
             with self._shelf.opened(recording) as trace:
-                if event in trace:
+                if has_events(trace, event):
                     return True
         return False
 
@@ -270,6 +274,15 @@ class Database:
         if self._tables is None:
             self._tables = contents(self._recordings, self._shelf)
         return self._tables
+
+
+def _not_utf_8(text: str) -> int | None:
+    """Where a text has what UTF-8 has not: half of a pair, as arguments of a program have for bytes that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
 
 
 def _names_before(said: str, end: str) -> list[str]:

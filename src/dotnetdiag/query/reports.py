@@ -15,7 +15,8 @@ from dotnetdiag.trace.trace import Trace
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """A table that a question of ``analysis`` answers with. ``part`` is what of the answer (dotted; empty: its table), ``arguments`` the names
-    of what it is asked with, all texts. ``about`` is a line for people.
+    of what it is asked with, all texts. ``about`` is a line for people. ``numbered``: other columns and tables name its rows by their numbers, so
+    these are a column ``row``.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Report:
     part: str = ""
     about: str
     arguments: tuple[str, ...] = ()
+    numbered: bool = False
 
     @property
     def called(self) -> str:
@@ -38,8 +40,12 @@ class Report:
         return table.with_notes(tuple(dict.fromkeys((*getattr(whole, "notes", ()), *table.notes))))
 
 
-def _of(name: str, module: str, function: str, part: str, about: str, *arguments: str) -> Report:
-    return Report(name=name, module=module, function=function, part=part, about=about, arguments=arguments)
+def _of(
+    name: str, module: str, function: str, part: str, about: str, *arguments: str, numbered: bool = False
+) -> Report:
+    return Report(
+        name=name, module=module, function=function, part=part, about=about, arguments=arguments, numbered=numbered
+    )
 
 
 REPORTS: Mapping[str, Report] = {
@@ -59,7 +65,7 @@ REPORTS: Mapping[str, Report] = {
         _of("threadpool", "thread_pool", "threadpool", "work", "work that was queued to the thread pool"),
         _of("starvation", "thread_pool", "threadpool", "starvation", "times in which the thread pool starved"),
         _of("tasks", "tasks", "tasks", "awaits", "what awaited what"),
-        _of("requests", "requests", "requests", "requests", "requests, and what was within them"),
+        _of("requests", "requests", "requests", "requests", "requests, and what was within them", numbered=True),
         _of("logs", "logs", "logs", "messages", "messages of loggers, and within which request"),
         _of("threads", "threads", "threads", "threads", "threads, and what each did"),
         _of("loader", "loader", "loader", "assemblies", "assemblies that were loaded"),

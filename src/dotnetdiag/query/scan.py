@@ -139,6 +139,8 @@ class Scan:
         return [name for name in self.schema.names if name in text]
 
     def _passing(self, batch: pyarrow.RecordBatch, where: Any) -> Array:
-        numbers = arrow().array(np.arange(batch.num_rows))
-        passing: Array = batch.append_column(_ROW, numbers).filter(where).column(_ROW).to_numpy()
+        numbers, name = arrow().array(np.arange(batch.num_rows)), _ROW
+        while name in batch.schema.names:  # a field may be called so
+            name += _ROW
+        passing: Array = batch.append_column(name, numbers).filter(where).column(name).to_numpy()
         return passing

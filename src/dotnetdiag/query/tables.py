@@ -11,11 +11,13 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UnknownName, UsageError, near
-from dotnetdiag.events import Column, Text
-from dotnetdiag.events.names import spellings
+from dotnetdiag.events import Column, EventSchema, Scalar, Text
+from dotnetdiag.events.layout import Kind
+from dotnetdiag.events.names import matches, spellings
 from dotnetdiag.query.batches import FILE, arrow, distinct_names, schema_of
 from dotnetdiag.query.reports import REPORTS, Report
 from dotnetdiag.table import Table
+from dotnetdiag.table.arrow import valid_text
 from dotnetdiag.trace import header
 from dotnetdiag.trace.events import Events
 from dotnetdiag.trace.fields import FieldSource
@@ -33,6 +35,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 EVENTS = "events"
 FRAMES = "frames"
+ROW = "row"
+"""Of a report whose rows are named elsewhere (``parent``, ``request_row``): the number of each in its recording, from 0."""
 ALL_EVENTS = (
     "time", "ms", "pid", "tid", "provider", "event", "id", "version", "level", "opcode", "keywords", "activity", "related",
     "bytes", "stack_id", "leaf", FRAMES,
@@ -122,8 +126,10 @@ class NamedEvents:
         return CODED
 
     def _numbers(self, trace: Trace) -> list[int]:
-        types = trace.raw.types
-        return [number for number in trace.raw.type_ids if types.name_of(number).matches(self.name)]
+        types, asked = trace.raw.types, printable(self.name)
+        return [
+            number for number in trace.raw.type_ids if matches(asked, *map(printable, _names_in(types.name_of(number))))
+        ]
 
     def _empty(self, trace: Trace, numbers: Sequence[int]) -> _EventWindow:
         events = Events(trace.raw, numbers)
@@ -191,16 +197,17 @@ class AllEvents:
 
 
 class _RowWindow:
-    """Some rows of a table."""
+    """Some rows of a table. ``names`` are its columns by those of ours, None: the number of the row."""
 
-    def __init__(self, table: Table, names: Mapping[str, str], rows: Array) -> None:
+    def __init__(self, table: Table, names: Mapping[str, str | None], rows: Array) -> None:
         self._table, self._names, self._rows = table, names, rows
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def column(self, name: str) -> Column:
-        return self._table[self._names[name]].take(self._rows)
+        own = self._names[name]
+        return Scalar(self._rows, None, Kind.I8) if own is None else self._table[own].take(self._rows)
 
     def take(self, rows: Array) -> _RowWindow:
         return _RowWindow(self._table, self._names, self._rows[rows])
@@ -227,8 +234,10 @@ class ReportRows:
             self._of = trace, self._report.of(trace, self._arguments)
         return self._of[1]
 
-    def _names(self, table: Table) -> dict[str, str]:
-        return dict(zip(distinct_names(table.columns, [FILE]), table.columns, strict=True))
+    def _names(self, table: Table) -> dict[str, str | None]:
+        ours = [ROW] if self._report.numbered else []
+        names = zip(distinct_names(table.columns, [FILE, *ours]), table.columns, strict=True)
+        return {**dict.fromkeys(ours), **dict(names)}
 
     def schema(self, trace: Trace) -> pyarrow.Schema | None:
         """The report's columns, of no kind where no row has a value; None where the recording lacks events that are named."""
@@ -237,8 +246,8 @@ class ReportRows:
             return None
         table = self._table(trace)
         names = self._names(table)
-        found = schema_of(list(names), lambda name: table[names[name]][:0])
-        nothing = {name for name, own in names.items() if _says_nothing(table[own])}
+        found = schema_of(list(names), _RowWindow(table, names, np.arange(0)).column)
+        nothing = {name for name, own in names.items() if own is not None and _says_nothing(table[own])}
         return pa.schema([one.with_type(pa.null()) if one.name in nothing else one for one in found])
 
     def count(self, trace: Trace) -> int:
@@ -275,21 +284,35 @@ def find_table(name: str, arguments: Sequence[str] = ()) -> QueryTable:
 
 
 Types: TypeAlias = "Mapping[tuple[str, str, str], int]"
-"""How many events there are by provider, name and the manifest's name."""
+"""How many events there are by provider, name and the manifest's name, as they can be printed."""
+
+
+def printable(name: str) -> str:
+    """A name as a query can have it: with ``?`` for what is no text (halves of pairs in UTF-16, NUL), as in names of columns."""
+    return valid_text(name).replace("\0", "?")
+
+
+def has_events(trace: Trace, name: str) -> bool:
+    """Whether there are events of a name, which may be one as it can be printed."""
+    return name in trace or ("?" in name and NamedEvents(name).schema(trace) is not None)
+
+
+def _names_in(schema: EventSchema) -> tuple[str, str, str]:
+    return schema.provider, schema.name, schema.manifest_name
 
 
 def _types_of(trace: Trace) -> Types:
     types, found = trace.raw.types, Counter[tuple[str, str, str]]()
     for number, (events, _) in trace.raw.source.counts().items():
-        schema = types.name_of(number)
-        found[schema.provider, schema.name, schema.manifest_name] += events
+        provider, name, manifest_name = map(printable, _names_in(types.name_of(number)))
+        found[provider, name, manifest_name] += events
     return found
 
 
 def names_of(trace: Trace) -> dict[str, int]:
     """The events of a recording by the names that tables have for them, and how many rows a query has of each. Case does not count: names that
     differ in nothing else are one table, as the first of them is spelled. A name that another provider or another table has too is
-    ``Provider/Name``.
+    ``Provider/Name``; what is no text in it is ``?``.
     """
     return _names_of(_types_of(trace))
 

@@ -15,6 +15,7 @@ from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.live import LiveEvents
 from dotnetdiag.live.symbols import LiveSymbols
+from dotnetdiag.providers.composition import with_needed
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.recipes.live_names import RUNDOWN_FALLBACK, RUNDOWN_KEYWORD, read_names
 from dotnetdiag.recipes.runtime_facts import runtime_facts
@@ -221,16 +222,18 @@ class LiveReport:
         self,
         live: LiveEvents,
         kind: LiveKind,
-        name_methods: Callable[[], object],
+        name_methods: Callable[[], str | None],
         *,
         has_all: bool = True,
         runtime: RuntimeFacts = _USUAL,
         begun: float | None = None,
+        unnamed: str | None = None,
     ) -> None:
-        """``name_methods`` takes the names of what was compiled until now. ``has_all``: the session has the providers of the question. ``begun``:
+        """``name_methods`` takes the names of what was compiled until now, and tells what kept it from that; ``unnamed`` is what did when it was
+        called before: it is not called again then. ``has_all``: the session has the providers of the question. ``begun``:
         when it began, by the clock of ``time.monotonic``; None: now.
         """
-        self.live, self._name_methods = live, name_methods
+        self.live, self._name_methods, self._unnamed = live, name_methods, unnamed
         self._kind, self._has_all = kind, has_all
         self._begun, self._ended = time.monotonic() if begun is None else begun, math.inf
         self._fold = kind.asked(lambda: max(self._ended - self._begun, 0.0), runtime)
@@ -251,12 +254,22 @@ class LiveReport:
             self._fold.feed(window)
         if is_empty:
             self._fold.feed(self.live.nothing())
-        self._ended = self.live.rundown_since or time.monotonic()
+        # what comes once the end was asked for takes as long as it takes, and nothing is recorded meanwhile
+        ends = time.monotonic() - self.live.over_for_s
+        self._ended = ends if self.live.rundown_since is None else min(ends, self.live.rundown_since)
         # methods that were compiled ahead are not announced when they are called for the first time
-        if not self.live.has_named:
-            self._name_methods()
+        if self.live.has_named:
+            self._unnamed = None
+        elif self._unnamed is None:
+            self._unnamed = self._name_methods()
         made = self._fold.result().saying(_UNNAMED)
         return self._kind.noted(made) if self._has_all else made
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said beside the answer, one line each."""
+        unnamed = () if self._unnamed is None else (f"names of methods are missing: {self._unnamed}",)
+        return (*self.live.notes, *unnamed)
 
 
 def live_kind(name: str) -> LiveKind:
@@ -276,24 +289,34 @@ def start_report(
     over: str | None = None,
     suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None,
 ) -> LiveReport:
-    """A question whose session runs when this returns; without providers in ``options`` those that it needs. ``over`` and ``suspended`` as of
-    :func:`watching.start_watching`. Raises UnknownName for a question that there is not, and what that raises.
+    """A question whose session runs when this returns, with the providers that it needs, and those of ``options`` too. ``over`` and ``suspended``
+    as of :func:`watching.start_watching`. Raises UnknownName for a question that there is not, and what that raises.
     """
     asked = live_kind(kind)
-    has_all = not (options.providers or options.presets or options.clr_events)
-    if has_all:
+    if not (options.providers or options.presets or options.clr_events):
         options = replace(options, providers=asked.providers)
     was_held = is_held(client)
     runtime = runtime_facts(client) if asked.asks_runtime else _USUAL
     symbols = LiveSymbols()
     # a process that ends by itself tells names in its own session alone
-    chosen = replace(options.composed(), rundown_keyword=RUNDOWN_KEYWORD, rundown_fallback=RUNDOWN_FALLBACK)
+    chosen = replace(
+        with_needed(options.composed(), asked.providers),
+        rundown_keyword=RUNDOWN_KEYWORD,
+        rundown_fallback=RUNDOWN_FALLBACK,
+    )
     live = start_watching(client, options, over=over, suspended=suspended, chosen=chosen, symbols=symbols, settled=True)
     begun = time.monotonic()
     try:
-        if not was_held:  # otherwise nothing was compiled yet
-            read_names(client, symbols)
+        unnamed = None if was_held else read_names(client, symbols)  # of one that was held nothing was compiled yet
     except BaseException:
         live.close()
         raise
-    return LiveReport(live, asked, lambda: read_names(client, symbols), has_all=has_all, runtime=runtime, begun=begun)
+    return LiveReport(
+        live,
+        asked,
+        lambda: read_names(client, symbols),
+        has_all=not options.event_filters,
+        runtime=runtime,
+        begun=begun,
+        unnamed=unnamed,
+    )

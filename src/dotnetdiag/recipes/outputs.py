@@ -4,7 +4,8 @@ Rule 1: what is there is overwritten with ``force`` only, and what is read for i
 before anything is read, recorded or written.
 Rule 2: a file is written under another name beside it, and takes its own when all went well: when all files are complete, where there
 are several. A link is followed.
-Rule 3: what is no plain file (a device, a FIFO, standard output) is written as it comes: there is nothing to overwrite.
+Rule 3: what is no plain file (a device, a FIFO, standard output) is written as it comes: there is nothing to overwrite. Standard output may
+lead into a file that is read: that is refused, of whichever kind.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import errno
 import io
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -54,11 +56,30 @@ def check_outputs(paths: Iterable[Path], *, force: bool, sources: Iterable[Path]
 
 
 def is_same_file(one: Path, other: Path) -> bool:
-    """Whether both are there, and are names of one plain file."""
+    """Whether both are there, and are names of one plain file; ``-`` is one of the file that standard output leads into."""
     try:
-        return one.samefile(other) and one.is_file()
+        status = os.fstat(1) if one == STDOUT else one.stat()
+        return stat.S_ISREG(status.st_mode) and os.path.samestat(status, other.stat())
     except (OSError, ValueError):
         return False
+
+
+def _is_read(status: os.stat_result) -> bool:
+    """Whether this process has a plain file open to read it: a recording that is mapped stays open for as long."""
+    if not stat.S_ISREG(status.st_mode) or sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        descriptors = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        return False
+    for descriptor in descriptors:
+        with suppress(OSError):  # that of the list itself is closed by now
+            reads = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+            if reads and os.path.samestat(os.fstat(descriptor), status):
+                return True
+    return False
 
 
 def _check(path: Path, force: bool) -> None:
@@ -121,8 +142,13 @@ def replacing_together(*, force: bool, readable: bool = False) -> Iterator[Calla
         yield create
         for current in outputs:
             current.close()
-        for current in outputs:
-            current.take_name()
+        try:
+            for current in outputs:
+                current.take_name()
+        except BaseException:
+            for output in outputs:
+                output.give_back()
+            raise
     except BrokenPipeError:
         raise  # who reads has had enough: not for us to say what that is
     except OSError as error:
@@ -158,6 +184,9 @@ class _Output:
         self.path, self._force = path, force
         self._place = None if is_stream(path) else Path(os.path.realpath(path))
         self._part = None if self._place is None else _name_beside(self._place)
+        self._old: Path | None = None
+        self._taken: os.stat_result | None = None
+        self._is_final = False
         self._file: IO[bytes] | None = None
 
     def open(self, *, readable: bool = False) -> IO[bytes]:
@@ -173,12 +202,36 @@ class _Output:
             self._file.close()
 
     def take_name(self) -> None:
+        """What had it before stays within reach, where the system links files, until all is well."""
         if self._part is not None and self._place is not None:
+            status = os.stat(self._part)
             if not self._force and self._is_linked():
                 os.unlink(self._part)
             else:
+                if self._force:
+                    self._keep_old(self._place)
                 os.replace(self._part, self._place)
-            self._part = None
+            self._part, self._taken = None, status
+
+    def _keep_old(self, place: Path) -> None:
+        self._old = _name_beside(place)
+        try:
+            os.link(place, self._old)
+        except FileNotFoundError:
+            pass  # there is none
+        except (OSError, NotImplementedError):
+            self._is_final = True
+
+    def give_back(self) -> None:
+        """The name is again of what had it before; of no effect where that is lost, the name was not taken, or somebody else has it since."""
+        if self._taken is None or self._place is None or self._is_final:
+            return
+        with suppress(OSError):
+            if os.path.samestat(os.stat(self._place), self._taken):
+                if self._old is not None and self._old.exists():
+                    os.replace(self._old, self._place)
+                else:
+                    os.unlink(self._place)
 
     def _is_linked(self) -> bool:
         """Whether it has its name beside that of the temporary file; False where the system links no files. Raises OutputExists for a name that
@@ -201,9 +254,10 @@ class _Output:
         """Of no effect on what has its name."""
         with suppress(OSError):
             self.close()
-        if self._part is not None:
-            with suppress(OSError):
-                os.unlink(self._part)
+        for leftover in (self._part, self._old):
+            if leftover is not None:
+                with suppress(OSError):
+                    os.unlink(leftover)
 
 
 def _name_beside(place: Path) -> Path:
@@ -217,6 +271,8 @@ def _private(path: str, flags: int) -> int:
 
 def _open_stream(path: Path) -> IO[bytes]:
     if is_stdout(path):
+        if _is_read(os.fstat(1)):
+            raise UsageError("stdout leads into what is read: name another file to write")
         descriptor = os.dup(1)
     else:
         try:

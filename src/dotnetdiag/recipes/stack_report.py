@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import DiagnosticsError, NotPossible, UsageError
+from dotnetdiag.recipes.live_names import end_of, short_session
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
 from dotnetdiag.recipes.system_threads import SystemThread, system_threads
 from dotnetdiag.recipes.thread_stacks import StackReport, ThreadStack
@@ -30,14 +31,11 @@ RUNDOWN_KEYWORD = 0x10138
 """Loader, Jit, NGen, Threading, EndRundown: names without the maps from code to IL, and a line for each thread (.NET 9).
 Older runtimes take no keyword of one's own and get the usual one.
 """
-RUNDOWN_FALLBACK = 0x80020139
 RUNS_S = (0.02, 0.3, 2.0)
 """How long the sampler runs; the longer ones when a busy machine gave no sample."""
 LONGEST_INTERVAL_S = 366 * 86400.0
 """The system waits for no more than some hundred years."""
 READER = "dotnetdiag.recipes.stack_samples"
-STREAM_LIMIT = 1 << 30
-"""More than that no rundown needs: 1 million methods are a tenth of it."""
 
 
 def iter_reports(
@@ -64,7 +62,9 @@ def require_interval(interval_s: float) -> None:
 
 
 def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:
-    """The stacks of all managed threads. Raises NotPossible for NativeAOT, which has no sample profiler."""
+    """The stacks of all managed threads. Raises NotPossible for NativeAOT, which has no sample profiler, and TimedOut or DiagnosticsError for a
+    target that does not end its session: see :func:`live_names.end_of`.
+    """
     if client.is_suspended():
         raise DiagnosticsError("the runtime is suspended at startup: no managed code runs before it is resumed")
     pid = client.target_pid()
@@ -87,18 +87,13 @@ def take_stacks(client: Client, *, style: Style = Style.FULL) -> StackReport:
 
 
 def _record(client: Client, run_s: float) -> bytes:
-    kept = bytearray()
     loading = threading.Thread(target=import_module, args=(READER,), daemon=True, name="dotnetdiag reader")
     start(loading)
-    with client.trace(PROVIDER, rundown_keyword=RUNDOWN_KEYWORD, rundown_fallback=RUNDOWN_FALLBACK) as session:
+    with short_session(client, PROVIDER, rundown_keyword=RUNDOWN_KEYWORD) as session:
         time.sleep(run_s)
-        session.stop()
-        for data in session:
-            if len(kept) + len(data) > STREAM_LIMIT:
-                raise DiagnosticsError(f"the target sent more than {STREAM_LIMIT} bytes")
-            kept += data
+        data = end_of(session)
     loading.join()
-    return bytes(kept)
+    return data
 
 
 def _with_system(
