@@ -15,6 +15,7 @@ from tests.nettrace.recordings import data_of, recordings
 import dotnetdiag as dd
 from dotnetdiag.analysis.advice import NOTHING
 from dotnetdiag.analysis.nameless import CUT, NO_NAMES, NOT_TOLD
+from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.events.catalogue import _raw
 from dotnetdiag.live import LiveEvents, LiveSymbols
 from dotnetdiag.live.events import OWN_PROVIDERS
@@ -247,3 +248,12 @@ def test_a_session_that_is_over_before_it_is_asked_has_no_rates() -> None:
     assert answer("exceptions", data, lasted_s=-1.0).totals.per_second is None
     assert answer("startup", data, lasted_s=-1.0).totals.end_ms == 0.0
     assert answer("advice", data, lasted_s=-1.0).seconds == 0.0
+
+
+@pytest.mark.parametrize(("major", "has_sockets"), [(0, True), (9, True), (10, False), (11, False)])
+def test_where_sockets_take_the_ids_of_requests_they_are_not_asked_for(major: int, has_sockets: bool) -> None:
+    for name, kind in KINDS.items():
+        needed, usual = (kind.needed(RuntimeFacts(major=one)).split(",") for one in (major, 0))
+        others = [one for one in usual if not one.startswith("System.Net.Sockets:")]
+        assert needed == (usual if has_sockets else others)
+        assert (len(others) < len(usual)) == (name in ("requests", "logs", "advice"))

@@ -32,6 +32,8 @@ class RuntimeFacts:
     is_native: bool = False
     tells_states: bool = True
     """Whether its sampler says which threads run."""
+    major: int = 0
+    """Of its version; 0: not known."""
 
 
 def is_of_native(trace: Trace) -> bool:

@@ -38,7 +38,7 @@ _ROW = np.dtype([
     ("is_unknown", "i1"),
 ])  # fmt: skip
 _COLUMNS = (
-    *("start_ms", "duration_ms", "pid", "tid", "kind", "name", "status", "failure", "queue_ms"),
+    *("start_ms", "duration_ms", "pid", "tid", "kind", "name", "route", "status", "failure", "queue_ms"),
     *COSTS,
     *("parent", "depth"),
 )
@@ -137,7 +137,8 @@ class RequestRows:
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
         """All of them."""
 
-        made = _Columns(self._rows, self._kinds, self._labels, Text.from_pylist([*self._reasons, ""]), self._told)
+        ways = Text.from_pylist([*self._ways]), self._way
+        made = _Columns(self._rows, self._kinds, self._labels, ways, Text.from_pylist([*self._reasons, ""]), self._told)
         return answer_sliced("requests", _COLUMNS, len(self), made, notes, losses)
 
     def by_route(self, notes: Sequence[str], losses: Losses) -> Table:
@@ -185,8 +186,18 @@ class RequestRows:
 class _Columns:
     """Makes columns of the table, here or where it was sent to."""
 
-    def __init__(self, rows: SpilledRows, kinds: Text, labels: Text, reasons: Text, told: Mapping[str, Array]) -> None:
+    def __init__(
+        self,
+        rows: SpilledRows,
+        kinds: Text,
+        labels: Text,
+        ways: tuple[Text, Array],
+        reasons: Text,
+        told: Mapping[str, Array],
+    ) -> None:
+        """``ways``: routes, and of each label the number of its route."""
         self._rows, self._kinds, self._labels, self._reasons, self._told = rows, kinds, labels, reasons, told
+        self._ways, self._way = ways
 
     def __call__(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         return columns_of(self._rows, self._column, names, first, last)
@@ -196,6 +207,8 @@ class _Columns:
             return Coded(self._kinds, values("kind"))
         if name == "name":
             return Coded(self._labels, values("label"))
+        if name == "route":
+            return Coded(self._ways, self._way[values("label")])
         if name == "failure":
             reason = values("reason")
             return Coded(self._reasons, reason, mask(reason >= 0))

@@ -31,6 +31,8 @@ NAMES = f"{CLR_PROVIDER}:0x38:4"
 The level is that of all other keywords of the runtime too, and verbose would bring ticks of allocations to a question of collections.
 """
 _TPL = "System.Threading.Tasks.TplEventSource"
+_SOCKETS, _SHARES_IDS = "System.Net.Sockets", 10
+"""From this version on the runtime gives many requests one activity id where these are recorded too."""
 _WEB = (
     *(
         f"{provider}:0xffffffffffffffff:5"
@@ -39,7 +41,7 @@ _WEB = (
             "Microsoft-AspNetCore-Server-Kestrel",
             "System.Net.Http",
             "System.Net.NameResolution",
-            "System.Net.Sockets",
+            _SOCKETS,
             "System.Net.Security",
             "Grpc.AspNetCore.Server",
             "Grpc.Net.Client",
@@ -70,6 +72,12 @@ class LiveKind:
     asks_runtime: bool = False
     instead: Mapping[str, str]
     parts: tuple[LiveKind, ...] = ()
+
+    def needed(self, runtime: RuntimeFacts) -> str:
+        """The providers of a session of such a runtime."""
+        if runtime.major < _SHARES_IDS:
+            return self.providers
+        return ",".join(one for one in self.providers.split(",") if not one.startswith(f"{_SOCKETS}:"))
 
     def asked(self, seconds: Callable[[], float], runtime: RuntimeFacts = _USUAL) -> Any:
         """The fold."""
@@ -293,14 +301,15 @@ def start_report(
     as of :func:`watching.start_watching`. Raises UnknownName for a question that there is not, and what that raises.
     """
     asked = live_kind(kind)
+    runtime = runtime_facts(client) if asked.asks_runtime or _SOCKETS in asked.providers else _USUAL
+    needed = asked.needed(runtime)
     if not (options.providers or options.presets or options.clr_events):
-        options = replace(options, providers=asked.providers)
+        options = replace(options, providers=needed)
     was_held = is_held(client)
-    runtime = runtime_facts(client) if asked.asks_runtime else _USUAL
     symbols = LiveSymbols()
     # a process that ends by itself tells names in its own session alone
     chosen = replace(
-        with_needed(options.composed(), asked.providers),
+        with_needed(options.composed(), needed),
         rundown_keyword=RUNDOWN_KEYWORD,
         rundown_fallback=RUNDOWN_FALLBACK,
     )

@@ -215,11 +215,13 @@ def requests(source: PathText | Trace) -> RequestReport:
 
     Columns of ``.requests``: ``start_ms``, ``duration_ms`` (None where the end was not recorded), ``pid``, ``tid``, ``kind`` (``server``,
     ``kestrel``, ``connection``, ``client`` and its parts, ``dns``, ``connect``, ``tls``, ``sql``, ``grpc server``, ``grpc client``), ``name``,
-    ``status``, ``failure`` (why), ``queue_ms`` (a client waits for a connection), ``cpu_ms``, ``gc_ms``, ``lock_ms`` and ``allocated_bytes``
-    (what it and all within it spent; of a pause of the collector all that are under way), ``parent`` (the number of a row) and ``depth``.
+    ``route`` (the name without what varies in it), ``status``, ``failure`` (why), ``queue_ms`` (a client waits for a connection), ``cpu_ms``,
+    ``gc_ms``, ``lock_ms`` and ``allocated_bytes`` (what it and all within it spent; of a pause of the collector all that are under way), ``parent``
+    (the number of a row) and ``depth``.
 
     It needs the EventSources of what is asked for, and ``System.Threading.Tasks.TplEventSource:0x80:4`` for the ids of activities; samples, ticks
-    and contention for what is spent. Without those ids the ends are known of what was alone of its kind under way (``.totals.unknown`` others).
+    and contention for what is spent. Without those ids the ends are known of what was alone of its kind under way (``.totals.unknown`` others), and so it is of ids
+    that several have at once.
     Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.requests import requests as ask

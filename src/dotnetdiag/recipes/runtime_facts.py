@@ -18,6 +18,9 @@ def runtime_facts(client: Client) -> RuntimeFacts:
     version = ""
     with suppress(UnsupportedCommand):  # .NET Core 3.1
         version = client.process_info().runtime_version or ""
+    major = version.partition(".")[0]
     return RuntimeFacts(
-        is_native=has_no_sampler(client.target_pid()), tells_states=not version.startswith(UNTOLD_VERSION)
+        is_native=has_no_sampler(client.target_pid()),
+        tells_states=not version.startswith(UNTOLD_VERSION),
+        major=int(major) if major.isdecimal() else 0,
     )
