@@ -220,8 +220,8 @@ def requests(source: PathText | Trace) -> RequestReport:
     (the number of a row) and ``depth``.
 
     It needs the EventSources of what is asked for, and ``System.Threading.Tasks.TplEventSource:0x80:4`` for the ids of activities; samples, ticks
-    and contention for what is spent. Without those ids the ends are known of what was alone of its kind under way (``.totals.unknown`` others), and so it is of ids
-    that several have at once.
+    and contention for what is spent. Without those ids, or where several have one at once, the ends are known of what was alone of its kind under
+    way (``.totals.unknown`` others).
     Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.requests import requests as ask
