@@ -20,12 +20,14 @@ SHORT_SESSION_BYTES = 256 << 20
 """More than that no rundown needs: 1 million methods are about as much."""
 
 
-def short_session(client: Client, providers: str, *, rundown_keyword: int) -> TraceSession:
+def short_session(
+    client: Client, providers: str, *, rundown_keyword: int, rundown_fallback: int | None = RUNDOWN_FALLBACK
+) -> TraceSession:
     """A session that is stopped as soon as it has what is wanted: all that comes then has to come soon, see :func:`end_of`."""
     return client.trace(
         providers,
         rundown_keyword=rundown_keyword,
-        rundown_fallback=RUNDOWN_FALLBACK,
+        rundown_fallback=rundown_fallback,
         drain_timeout_s=SHORT_DRAIN_TIMEOUT_S,
     )
 

@@ -9,14 +9,13 @@ from dotnetdiag.nettrace import Contents, read
 from dotnetdiag.nettrace.appending import appended_blocks
 from dotnetdiag.nettrace.part import Part
 from dotnetdiag.providers.keywords import CLR_PROVIDER
+from dotnetdiag.recipes.live_names import end_of, short_session
 
 if TYPE_CHECKING:
     from dotnetdiag.client import Client, TraceSession
 
 PROVIDER = f"{CLR_PROVIDER}:0x8:1"
 """A session records something; of this there are hardly any events."""
-RUNDOWN_BYTES = 256 << 20
-"""More than that no rundown needs: 1 million methods are less."""
 
 
 class Rundown:
@@ -36,19 +35,14 @@ class Rundown:
         """What the runtime tells now; None when none is wanted. Raises DiagnosticsError, as when the runtime has gone."""
         if not self.is_wanted or self._has_ended:
             return None
-        kept = bytearray()
-        with self._client.trace(PROVIDER, rundown_keyword=self._keyword, rundown_fallback=self._fallback) as session:
+        with short_session(
+            self._client, PROVIDER, rundown_keyword=self._keyword, rundown_fallback=self._fallback
+        ) as session:
             self._session = session
-            session.stop()
             try:
-                for data in session:
-                    kept += data
-                    if len(kept) > RUNDOWN_BYTES:
-                        session.abort()
-                        raise DiagnosticsError(f"the runtime tells more than {RUNDOWN_BYTES} bytes of its methods")
+                return read(end_of(session))
             finally:
                 self._session = None
-        return read(bytes(kept))
 
     def end(self) -> None:
         """From any thread."""
