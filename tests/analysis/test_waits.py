@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
@@ -31,6 +32,7 @@ from dotnetdiag.analysis.waits import (
     contention,
     waits,
 )
+from dotnetdiag.events.columns import Scalar, Text
 from dotnetdiag.table import Losses, Table, table
 from dotnetdiag.trace import spilled
 from dotnetdiag.trace.trace import Trace
@@ -173,7 +175,7 @@ def test_threads_that_wait_when_the_recording_ends(
     assert [note for note in made.notes if "when the recording ends" in note] == ([found.text()] if threads else [])
     assert (found.threads, bool(found.circle)) == (threads, in_circle)
     assert found.longest_ms == pytest.approx(longest_ms)
-    assert ("deadlock: thread 1 for 2, 2 for 1" in found.text()) == in_circle
+    assert ("(a deadlock, as far as events tell who has a lock: thread 1 for 2, 2 for 1)" in found.text()) == in_circle
 
 
 @pytest.mark.parametrize(("seconds", "since"), [(0.1, "0"), (0.101, "1"), (3600.0, "3,599,900")])
@@ -183,7 +185,9 @@ def test_threads_that_wait_for_each_other_are_told_at_once(seconds: float, since
     (made,) = fold(traced(*events), ContentionFold(seconds=lambda: seconds))
     (note,) = (note for note in made.notes if "when the recording ends" in note)
     assert f"2 threads wait for a lock when the recording ends, for {since} ms so far" in note
-    assert "they wait for each other (a deadlock: thread 1 for 2, 2 for 1)" in note
+    assert (
+        "they wait for each other (a deadlock, as far as events tell who has a lock: thread 1 for 2, 2 for 1)" in note
+    )
 
 
 def test_what_waits_for_ever_stands_before_what_has_waited_longer() -> None:
@@ -213,6 +217,8 @@ def late_circle() -> tuple[Seen, ...]:
         ([wants(100, 1, "A.M", owner=3), wants(120, 2, "A.M", owner=3), gets(150, 2, 30)], True),
         # it is of another lock
         ([wants(50, 3, "A.M", lock=9, owner=2), wants(100, 1, "A.M", owner=2), gets(150, 3, 100)], True),
+        # a third thread has tried it for a while, in vain: the second stands before a lock itself
+        ([wants(100, 1, "A.M", owner=2), wants(300, 3, "A.M", owner=2), gets(400, 3, 100)], True),
         # the first had it itself, just before
         ([wants(50, 1, "A.M", owner=2), gets(99, 1, 50.1), wants(100, 1, "A.M", owner=2)], True),
     ],
@@ -224,6 +230,29 @@ def test_a_lock_that_another_got_since_closes_no_circle(
     assert bool(Stuck(made.waits, 1.0).circle) == in_circle
     monkeypatch.setattr(table, "PIECE_ROWS", 2)
     assert bool(Stuck(made.waits, 1.0).circle) == in_circle
+
+
+def test_who_only_waits_for_a_circle_is_not_in_it() -> None:
+    circle = [
+        wants(1, 11, "A.M", lock=1, owner=12),
+        wants(2, 12, "A.M", lock=2, owner=13),
+        wants(3, 13, "A.M", lock=3, owner=11),
+    ]
+    others = [wants(5 + at, 20 + at, "A.M", lock=at % 3 + 1, owner=11 + at % 4) for at in range(30)]
+    (made,) = fold(traced(*circle, *others), ContentionFold(seconds=1.0))
+    found = Stuck(made.waits, 1.0)
+    assert [pair[1:] for pair in found.circle] == [(11, 12), (12, 13), (13, 11)]
+    assert found.threads == 33
+    assert "3 of them wait for each other" in found.text()
+
+
+def test_of_several_processes_that_of_each_circle_is_named() -> None:
+    columns = {"start_ms": Scalar(np.arange(4.0)), "duration_ms": Scalar(np.zeros(4), np.zeros(4, np.bool_))}
+    ids = {"pid": [100, 100, 200, 200], "tid": [1, 2, 1, 2], "owner_tid": [2, 1, 2, 1]}
+    columns |= {name: Scalar(np.array(values, np.int64)) for name, values in ids.items()}
+    texts = {name: Text.from_pylist(["A"] * 4) for name in ("lock", "method")}
+    text = Stuck(Table({**columns, **texts}, losses=Losses(lost=0)), 1.0).text()
+    assert "thread 1 for 2 of process 100, 2 for 1 of process 100, 1 for 2 of process 200" in text
 
 
 def test_where_events_were_lost_nobody_is_taken_for_stuck() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -51,17 +51,22 @@ _Lock: TypeAlias = tuple[int, str | None]
 """A process and one of its locks."""
 
 
-def _last_to_get(waits: Table, wanted: Collection[_Lock]) -> dict[_Lock, tuple[float, int]]:
-    """Of those of the locks that somebody waited for and got when that was last, in ms, and which thread did."""
+def _last_to_get(waits: Table, still: Mapping[_Key, _Row]) -> dict[_Lock, tuple[float, int]]:
+    """Of those of the locks that somebody waited for and got when that was last, in ms, and which thread did. Who only tries a lock for a while ends
+    a contention too: not where who had it then stands before another one since.
+    """
+    wanted = {(pid, row.lock) for (pid, _), row in still.items() if row.lock is not None}
     found = dict[_Lock, tuple[float, int]]()
     for piece in waits.pieces():
         locks = zip(piece.numpy("pid").tolist(), piece["lock"].to_pylist(), strict=True)
         rows = [row for row, lock in enumerate(locks) if lock in wanted]
-        names = ("pid", "lock", "tid", "start_ms", "duration_ms")
-        for pid, lock, tid, start_ms, duration_ms in zip(
+        names = ("pid", "lock", "tid", "owner_tid", "start_ms", "duration_ms")
+        for pid, lock, tid, owner, start_ms, duration_ms in zip(
             *(piece[name].take(rows).to_pylist() for name in names), strict=True
         ):
-            if duration_ms is not None:
+            stands = still.get((pid, owner or 0))
+            in_vain = stands is not None and stands.start_ms <= start_ms
+            if duration_ms is not None and not in_vain:
                 found[pid, lock] = max(found.get((pid, lock), (0.0, 0)), (start_ms + duration_ms, tid))
     return found
 
@@ -70,7 +75,7 @@ def _owners(waits: Table, still: Mapping[_Key, _Row]) -> dict[_Key, int]:
     """Who has the lock that each waits for: the owner when that began, unless another thread has waited for it and got it since; 0 where it is
     not known.
     """
-    got = _last_to_get(waits, {(pid, row.lock) for (pid, _), row in still.items() if row.lock is not None})
+    got = _last_to_get(waits, still)
     made = dict[_Key, int]()
     for (pid, tid), row in still.items():
         got_ms, by = got.get((pid, row.lock), (0.0, 0))
@@ -90,8 +95,8 @@ class Stuck:
         self.threads, self.longest_ms = 0, 0.0
         self.methods: list[str] = []
         """Where they wait, the one first that waits longest."""
-        self.circle: list[tuple[int, int]] = []
-        """Threads that wait for each other, and for whom each does."""
+        self.circle: list[tuple[int, int, int]] = []
+        """Threads that wait for each other: the process, the thread, and for whom it waits."""
         if waits.losses.lost != 0:
             return
         last = dict[_Key, _Row]()
@@ -99,8 +104,8 @@ class Stuck:
             last.update(_last_of_threads(piece))
         is_open = {key: row for key, row in last.items() if row.is_open}
         owner = _owners(waits, is_open) if len(is_open) > 1 else {}
-        in_circle = [key for key in owner if _is_in_circle(owner, key)]
-        self.circle = [(tid, owner[pid, tid]) for pid, tid in in_circle]
+        in_circle = _in_circles(owner)
+        self.circle = sorted((pid, tid, owner[pid, tid]) for pid, tid in in_circle)
         end_ms = 1000.0 * seconds
         rows = [row for key, row in is_open.items() if key in in_circle or end_ms - row.start_ms >= STILL_MS]
         if not rows:
@@ -120,18 +125,27 @@ class Stuck:
             )
         if not self.circle:
             return text
-        pairs = ", ".join(f"{tid} for {owner}" for tid, owner in self.circle[:MOST_PAIRS])
+        several = len({pid for pid, *_ in self.circle}) > 1
+        shown = [
+            f"{tid} for {owner}{f' of process {pid}' if several else ''}"
+            for pid, tid, owner in self.circle[:MOST_PAIRS]
+        ]
         some = "they wait" if len(self.circle) == self.threads else f"{len(self.circle):,} of them wait"
         left = len(self.circle) - MOST_PAIRS
-        return f"{text}; {some} for each other (a deadlock: thread {pairs}{f' and {left:,} more' if left > 0 else ''})"
+        pairs = ", ".join(shown) + (f" and {left:,} more" if left > 0 else "")
+        return f"{text}; {some} for each other (a deadlock, as far as events tell who has a lock: thread {pairs})"
 
 
-def _is_in_circle(owner: Mapping[_Key, int], key: _Key) -> bool:
-    at = key
-    for _ in owner:
-        if at not in owner:
-            return False
-        at = key[0], owner[at]
-        if at == key:
-            return True
-    return False
+def _in_circles(owner: Mapping[_Key, int]) -> set[_Key]:
+    """Those that wait for each other; each is looked at once."""
+    made, seen = set[_Key](), set[_Key]()
+    for key in owner:
+        way, at = dict[_Key, None](), key
+        while at in owner and at not in seen:
+            seen.add(at)
+            way[at] = None
+            at = at[0], owner[at]
+        if at in way:
+            steps = [*way]
+            made.update(steps[steps.index(at) :])
+    return made
