@@ -103,6 +103,8 @@ class ProcessCollections:
         follows, precedes = np.zeros(self.count, np.bool_), np.zeros(self.count, np.bool_)
         follows[1:] = (at[1:] == at[:-1]) & (at[1:] >= 0)
         precedes[:-1] = follows[1:]
+        self.shares_pause = follows | precedes
+        """Whether others begin in its pause: what of the phases of one in the background lies in whose part is not told."""
         self.pause_start_ms = np.where(follows, starts, picked(begin, at, np.nan))
         self.pause_ms = np.where(precedes, np.append(starts[1:], np.nan), picked(end, at, np.nan)) - self.pause_start_ms
         self.suspend_ms = np.where(follows, 0, picked(stopped - begin, at, np.nan))
@@ -231,11 +233,12 @@ class ProcessCollections:
         values = self.generations[:, :, PER_GENERATION.index(name)].sum(axis=1)
         return np.where(self.has_generations if known is None else known, values, np.nan)
 
-    def where(self, values: Array, *, compacting: bool) -> Array:
-        """Of collections that compact, or of those that sweep; NaN of the others."""
+    def where(self, values: Array, *, compacting: bool, others: float = np.nan) -> Array:
+        """Of collections that compact, or of those that sweep; NaN where that is not told, and ``others`` of the others."""
         mechanisms = self.of_all("GlobalMechanisms")
         is_compacting = (np.nan_to_num(mechanisms).astype(np.int64) & _COMPACTING) > 0
-        return np.where(np.isnan(mechanisms) | (is_compacting != compacting), np.nan, values)
+        made: Array = np.where(is_compacting == compacting, values, others)
+        return np.where(np.isnan(mechanisms), np.nan, made)
 
     def phase_ms(self, phase: int | slice) -> Array:
         """What a phase took; NaN where .NET 8 has what is below nothing, written without a sign."""
@@ -246,11 +249,12 @@ class ProcessCollections:
 
     def rest_ms(self) -> Array:
         """What is left of the pause without the suspension and the phases: to let the threads go is most of it, to begin and to end the rest. NaN
-        where a phase is not told.
+        where a phase is not told, or the pause is that of others too.
         """
-        works = self.phase_ms(slice(0, COMPACT)) + np.nan_to_num(self.where(self.phase_ms(COMPACT), compacting=True))
+        works = self.phase_ms(slice(0, COMPACT)) + self.where(self.phase_ms(COMPACT), compacting=True, others=0.0)
         in_pauses = self.phases["initial_mark"] + self.phases["final_mark"]
         rest = self.pause_ms - self.suspend_ms - np.where(self.is_background, in_pauses, works)
+        rest[self.shares_pause] = np.nan
         return np.where(rest < 0, 0.0, rest)  # phases are told in whole µs
 
 
