@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dotnetdiag.analysis.gc_process import _next
+from dotnetdiag.analysis.gc_pauses import next_of_thread
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import first_rows, pairs
 
@@ -80,9 +80,11 @@ def test_pauses_that_follow_each_other_at_one_tick_have_their_own_ends() -> None
     def kept(*ms: float) -> Kept:
         return Kept(np.array(ms), np.ones(len(ms)), np.ones(len(ms)), {})
 
-    assert _next(kept(5, 9, 13), kept(1, 5, 9)).tolist() == [5, 9, 13]
-    assert _next(kept(5), kept(5)).tolist() == [5]
-    lost = _next(kept(9), kept(1, 5))
+    assert next_of_thread(kept(5, 9, 13), kept(1, 5, 9)).tolist() == [5, 9, 13]
+    assert next_of_thread(kept(5), kept(5)).tolist() == [5]
+    lost = next_of_thread(kept(9), kept(1, 5))
+    assert next_of_thread(kept(), kept(1)).tolist() == pytest.approx([np.nan], nan_ok=True)
+    assert next_of_thread(kept(1), kept()).tolist() == []
     assert np.isnan(lost[0])
     assert lost[1] == 9
 

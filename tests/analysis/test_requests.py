@@ -296,6 +296,16 @@ def test_a_sample_counts_as_long_as_until_the_next_of_its_thread(rows: int) -> N
     assert sum(cpu(trace).in_states(State.CPU).weight[:5]) == 2.0 + 20.0 + 1.0 + 41.0 + 2.0
 
 
+def test_what_a_command_compares_with_is_part_of_its_route() -> None:
+    labels = [
+        "db SELECT a FROM t WHERE id = @p",
+        "db SELECT a FROM t WHERE id = @p AND b=(SELECT 1)",
+        "db x WHERE a=? AND b=1",
+    ]
+    assert routes(labels, np.arange(3))[0] == labels
+    assert routes(["GET /a?id=1&b=x y", "GET /a?id=2&b=z y"], np.arange(2))[0] == ["GET /a?id=*&b=* y"]
+
+
 def test_routes_have_no_numbers_and_no_ids() -> None:
     names = [
         "GET /a/1/b",

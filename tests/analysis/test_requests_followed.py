@@ -39,6 +39,7 @@ KINDS: dict[str, tuple[str, int, str, tuple[str, ...]]] = {
     "got": (RUNTIME, 91, "ContentionStop", ()),
     "stopping": (RUNTIME, 9, "SuspendEEStart", ()),
     "restarted": (RUNTIME, 3, "RestartEEStop", ()),
+    "tick": (RUNTIME, 10, "AllocationTick", ()),
     "message": (LOGGING, 19, "FormattedMessage", ("Level",)),
 }
 MANAGED = struct.pack("<I", 2)
@@ -158,6 +159,20 @@ def test_what_a_thread_does_behind_the_end_is_of_no_request(way: dict[str, int])
     events: list[Event] = [("server", 1, 1, b""), ("contended", 2, 1, b""), *samples[:2], ("served", 10, 1, b"")]
     made = asked([*events, samples[2], ("got", 5001, 0, b"")], way)
     assert (made.requests.values("cpu_ms"), made.requests.values("lock_ms")) == ([7.0], [8.0])
+
+
+def test_what_is_allocated_behind_the_end_is_of_no_request(way: dict[str, int]) -> None:
+    ticks: list[Event] = [("tick", ms, 1, struct.pack("<IIHQ", 100, 0, 1, 100)) for ms in (3, 10, 5000)]
+    events: list[Event] = [("server", 1, 1, b""), ticks[0], ("served", 10, 1, b""), *ticks[1:]]
+    assert asked(events, way).requests.values("allocated_bytes") == [200]
+
+
+def test_of_what_shares_its_id_with_others_of_another_kind_the_end_is_known(way: dict[str, int]) -> None:
+    """Name look-ups at once that have the id of the request that they are within."""
+    looks: list[Event] = [("dns", 2, 1, b""), ("dns", 3, 1, b""), ("found", 4, 1, b""), ("found", 5, 1, b"")]
+    made = asked([("server", 1, 1, b""), *looks, ("served", 10, 1, b"")], way)
+    assert made.requests.values("duration_ms") == [9.0, None, None]
+    assert (made.totals.unknown, made.totals.unfinished) == (2, 0)
 
 
 def stopping(ms: int, reason: int) -> Event:

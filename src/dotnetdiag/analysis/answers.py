@@ -22,6 +22,8 @@ _UNITS = {"_ms": "ms", "bytes": "bytes", "percent": "%", "second": "s"}
 
 DIGITS = 6
 """Of fractions: of milliseconds these are ns, which is what clocks tell. What is behind is noise of sums and differences: 4.641174000000319."""
+_ROUNDED = 1e15
+"""Fractions below it: more have no such places, and what a damaged file claims may have no room for them."""
 _MOST = float((1 << 63) - 1024)
 """What a damaged file claims may be more than a column of whole numbers holds: this is the largest fraction that it does."""
 
@@ -35,7 +37,9 @@ def number(values: Array, known: Array | None = None) -> Scalar:
     """A column of fractions, to :data:`DIGITS` places; None where they are not ``known`` (a mask; without it: where they are NaN or infinite)."""
     is_finite = np.isfinite(values)
     known = is_finite if known is None else known
-    values = np.round(values.astype(np.float64, copy=False), DIGITS)
+    values = values.astype(np.float64, copy=False)
+    if np.abs(np.where(is_finite, values, 0.0)).max(initial=0.0) < _ROUNDED:
+        values = np.round(values, DIGITS)
     return narrowed(values if is_finite.all() else np.nan_to_num(values), mask(known), Kind.F8)
 
 

@@ -34,7 +34,7 @@ from dotnetdiag.analysis.gc_events import (
     Told,
     untold,
 )
-from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc
+from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc, next_of_thread
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import picked
 from dotnetdiag.trace.distinct import distinct
@@ -93,7 +93,7 @@ class ProcessCollections:
     def _pauses(self, suspensions: Kept, suspended: Kept, restarted: Kept) -> None:
         # of the same thread: others (a sampler) stop the program too, and end that while this one waits for its turn
         own = np.flatnonzero(are_for_gc(suspensions))
-        end, stopped = _next(restarted, suspensions)[own], _next(suspended, suspensions)[own]
+        end, stopped = next_of_thread(restarted, suspensions)[own], next_of_thread(suspended, suspensions)[own]
         suspensions = suspensions.of(own)
         begin = suspensions.ms
         stopped[~(stopped <= end)] = np.nan
@@ -304,20 +304,4 @@ def _rows(count: int, started: Array, stop: Array) -> Array:
     rows, of = rows[of >= 0], of[of >= 0]
     made = np.full(count, -1)
     made[of[::-1]] = rows[::-1]  # of several values for one place the last stays
-    return made
-
-
-def _next(events: Kept, since: Kept) -> Array:
-    """When the first event of the same thread came behind each of ``since``; NaN where none did, or another of ``since`` before it."""
-    made = np.full(len(since), np.nan)
-    for tid in distinct(since.tid).tolist():
-        rows = np.flatnonzero(since.tid == tid)
-        times = events.ms[events.tid == tid]
-        begins, ends = since.ms[rows], np.append(times, np.nan)
-        place = np.searchsorted(times, begins, "left")
-        # one at the same tick ends what was stopped before that
-        is_open = np.append(False, place[1:] == np.searchsorted(times, begins[:-1], "right"))[: len(place)]
-        is_of_before = is_open & (ends[place] == begins)
-        first = ends[place + is_of_before]
-        made[rows] = np.where(first <= np.append(since.ms[rows][1:], np.inf), first, np.nan)
     return made

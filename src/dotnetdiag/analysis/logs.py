@@ -109,7 +109,7 @@ class LogsFold:
             messages = keeper.events_of(window)
             if len(messages):
                 kept = keeper.of(messages)
-                if event == AS_JSON and self._has_rows and messages.get(f"payload.{_TEXT}") is None:
+                if event == AS_JSON and self._has_rows:
                     kept = self._filled(kept, messages)
                 self._alike[event].add(kept, None if self._has_rows else messages)
                 if self._has_rows:
@@ -121,12 +121,17 @@ class LogsFold:
 
     def _filled(self, kept: Kept, messages: EventTable) -> Kept:
         """With the texts that .NET Core 3 does not write, of the arguments that it does."""
+        lacking = [
+            number for number, schema in messages.schemas.items() if all(one.name != _TEXT for one in schema.fields)
+        ]
+        rows = np.flatnonzero(np.isin(messages.headers.metadata_id, lacking))
         arguments = messages.get("payload.ArgumentsJson")
-        if arguments is None:
+        if arguments is None or not len(rows):
             return kept
-        texts, which = numbered([str(one or "") for one in arguments.to_pylist()])
-        of = np.array([self._messages.number(text) if (text := filled(one)) else NONE for one in texts], np.int32)
-        return Kept(kept.ms, kept.pid, kept.tid, {**kept.fields, _TEXT: of[which]})
+        texts, which = numbered([str(one or "") for one in arguments.take(rows).to_pylist()])
+        of = kept[_TEXT].copy()
+        of[rows] = np.array([self._messages.number(text) if (text := filled(one)) else NONE for one in texts])[which]
+        return Kept(kept.ms, kept.pid, kept.tid, {**kept.fields, _TEXT: of})
 
     def _follow(self, until: float) -> None:
         """Look up the requests of messages before that time."""

@@ -66,7 +66,7 @@ class Report:
         names = sorted(tables, key=lambda name: not name.startswith("by_"))  # what is together before each by itself
         return {
             **{name: tables[name] for name in names},
-            "totals": _rounded(as_dict(self.totals)),
+            "totals": rounded(as_dict(self.totals)),
             "notes": list(self.notes),
             "losses": self.losses.to_json(),
         }
@@ -76,10 +76,12 @@ class Report:
         return {name: one.to_pylist() if isinstance(one, Table) else one for name, one in self.document().items()}
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Fractions to as many places as those of tables."""
     if isinstance(value, Mapping):
-        return {name: _rounded(one) for name, one in value.items()}
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(rounded(one) for one in value)
     return round(value, DIGITS) if isinstance(value, float) else value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from dotnetdiag.analysis.request_spans import Followed, RequestSpans
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.waits import CONTENDED, GOT
 from dotnetdiag.events import EventSchema
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -86,7 +86,7 @@ class RequestCosts:
         """Give spans what the events before that time came to, which these have ``followed``. ``messages`` tell of threads, too."""
         ticks, contended = self._ticks.take(until), self._contended.take(until)
         of = [spans.of_activity(one.pid, one["activity"], one.ms) for one in (ticks, contended, messages)]
-        self._add(spans, "allocated_bytes", of[0], _amounts(ticks))
+        self._add(spans, "allocated_bytes", _while_under_way(spans, of[0], ticks.ms), _amounts(ticks))
         self._lock(spans, contended, of[1], self._got.take(until))
         samples = self._samples.take(until)
         for name, kept in (("allocated_bytes", ticks), ("lock_ms", contended), ("cpu_ms", samples)):
@@ -105,7 +105,7 @@ class RequestCosts:
 
     def told(self, spans: RequestSpans) -> Mapping[str, Array]:
         """Of which processes (ascending) the recording tells a cost, by name."""
-        by_activity = {name: seen[: len(seen) * spans.has_activities] for name, seen in self._seen.items()}
+        by_activity = {name: seen[is_among(seen, spans.with_activities)] for name, seen in self._seen.items()}
         return {**by_activity, "gc_ms": distinct(self._suspending.all().pid.astype(np.int64))}
 
     def pauses(self) -> Pauses:
@@ -141,9 +141,7 @@ class RequestCosts:
         fresh["ms"], fresh["pid"], fresh["tid"] = samples.ms, samples.pid, samples.tid
         row = self._marks.of(samples)
         row[~np.isin(samples["Type"], (MANAGED, NONE))] = -1
-        own = np.flatnonzero(row >= 0)
-        row[own[_ends_of(spans, row[own]) < samples.ms[own]]] = -1
-        fresh["row"] = row
+        fresh["row"] = _while_under_way(spans, row, samples.ms)
         some = np.append(self._sampled, fresh)
         some = some[np.lexsort((some["ms"], some["tid"], some["pid"]))]
         has_next = is_followed(some)
@@ -156,6 +154,17 @@ def _ends_of(spans: RequestSpans, rows: Array) -> Array:
     """When each ended, of which several may be one; NaN for those that have not, below all times where it is not known."""
     kinds, which = np.unique(rows, return_inverse=True)
     return np.asarray(spans.rows.gather("stop_ms", kinds)[which.reshape(-1)])
+
+
+def _while_under_way(spans: RequestSpans, rows: Array, ms: Array) -> Array:
+    """The rows that events at some times are of, -1 in place of those that had ended. One whose end is not known counts on: that it is not may be
+    found out later.
+    """
+    made = rows.copy()
+    own = np.flatnonzero(rows >= 0)
+    ended = _ends_of(spans, rows[own])
+    made[own[np.isfinite(ended) & (ended < ms[own])]] = -1
+    return made
 
 
 def _amounts(ticks: Kept) -> Array:
@@ -208,12 +217,10 @@ class Pauses:
     """When the program was stopped for the collector, process by process."""
 
     def __init__(self, suspending: Kept, restarted: Kept) -> None:
-        told = paused(suspending, restarted)
+        own, ends = paused(suspending, restarted)
         self._lines: dict[int, tuple[Array, Array]] = {}
-        for pid in distinct(suspending.pid[told[0]]).tolist():
-            own, stop = told[:, suspending.pid[told[0]] == pid]
-            begin, end = suspending.ms[own], restarted.ms[stop]
-            begin, end = rest_of_overlaps(begin, end)
+        for pid, rows in _by_process(suspending.pid[own]):
+            begin, end = rest_of_overlaps(suspending.ms[own[rows]], ends[rows])
             so_far = np.cumsum(end - begin)
             total = np.stack([np.append(0.0, so_far[:-1]), so_far], axis=1).reshape(-1)
             self._lines[pid] = np.stack([begin, end], axis=1).reshape(-1), total
@@ -222,7 +229,19 @@ class Pauses:
         """For how long, in ms, between these times; what has not ended (NaN) is under way to the last."""
         end = np.where(np.isnan(end), np.inf, end)
         made = np.zeros(len(begin))
-        for process, (times, total) in self._lines.items():
-            of = np.flatnonzero(pid == process)
-            made[of] = np.interp(end[of], times, total) - np.interp(begin[of], times, total)
+        for process, of in _by_process(pid) if self._lines else ():
+            if process in self._lines:
+                times, total = self._lines[process]
+                made[of] = np.interp(end[of], times, total) - np.interp(begin[of], times, total)
         return made
+
+
+def _by_process(pid: Array) -> Iterator[tuple[int, Array]]:
+    """Each process, and the places of its rows, in their order."""
+    if not len(pid):
+        return
+    kinds, which = ranked(pid)
+    order = np.argsort(which, kind="stable")
+    yield from zip(
+        kinds.tolist(), np.split(order, np.cumsum(np.bincount(which, minlength=len(kinds)))[:-1]), strict=True
+    )

@@ -23,9 +23,9 @@ EVENT_NAME, ERROR = "EventName", "Error"
 SCOPE = "scope"
 """What only holds others together: scopes of loggers."""
 _SOCKET = re.compile(r"(InterNetwork(?:V6)?):\d{1,4}:\{(\d{1,3}(?:,\d{1,3}){1,126})\}")
-_VARIABLE = re.compile(
-    r"(?<=[/?&])(?:\d+|[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12})(?=[/?&]|$)|(?<==)[^&]*"
-)
+_VARIABLE = re.compile(r"(?<=[/?&])(?:\d+|[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12})(?=[/?&]|$)")
+_QUERY, _VALUE = re.compile(r"\?\S+"), re.compile(r"(?<==)[^&]*")
+"""Of an address: in a command of SQL a blank stands behind a question mark, and what is equal to something is part of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +167,10 @@ IS_SERVED = np.array([kind.provider == HOSTING for kind in KINDS])
 """Of each kind whether its spans are what a server answers."""
 
 PROVIDERS = (
-    f"{HOSTING},{_KESTREL},{HTTP},{_NAMES},{_SOCKETS},{_SECURITY},Grpc.AspNetCore.Server,Grpc.Net.Client,"
+    f"{HOSTING},{_KESTREL},{HTTP},{_NAMES},{_SECURITY},Grpc.AspNetCore.Server,Grpc.Net.Client,"
     "System.Threading.Tasks.TplEventSource:0x80:4"
 )
-"""What to record for them, but for commands of databases."""
+"""What to record for them, but for commands of databases, and sockets, with which .NET 10 gives many requests one id."""
 
 
 def readable(text: str) -> str:
@@ -191,5 +191,9 @@ def readable(text: str) -> str:
 def routes(labels: Sequence[str], label: Array) -> tuple[list[str], Array]:
     """Names without what varies in them: numbers and ids between slashes, and values of queries."""
     texts = Texts()
-    of = np.array([texts.number(_VARIABLE.sub("*", one)) for one in labels], np.int64)
+    of = np.array([texts.number(_way(one)) for one in labels], np.int64)
     return texts.names, of.astype(np.int32)[label] if len(label) else np.zeros(0, np.int64)
+
+
+def _way(label: str) -> str:
+    return _VARIABLE.sub("*", _QUERY.sub(lambda query: _VALUE.sub("*", query[0]), label))

@@ -77,7 +77,9 @@ class RequestSpans:
         """Of all spans, in the order of their begins; NaN, 0 and -1 for what is not told."""
         self._parent, self._kind, self._depth = _Grown(np.int32), _Grown(np.int8), _Grown(np.int8)
         self._activities = _ActivityRows()
-        self._shared = SharedIds()
+        self._shared = [SharedIds() for _ in KINDS]
+        self.with_activities: Array = np.zeros(0, np.int64)
+        """Processes that give ids of activities, ascending."""
         self._latest, self._first = LatestRows(np.zeros(0), np.zeros(0), np.zeros(0)), 0
         self._to_put: tuple[Array, Array] | None = None
         self._open = [_NO_SPANS] * len(KINDS)
@@ -101,7 +103,7 @@ class RequestSpans:
     @property
     def has_shared(self) -> bool:
         """Whether several of a kind had one activity at once."""
-        return len(self._shared) > 0
+        return any(map(len, self._shared))
 
     @property
     def labels(self) -> Sequence[str]:
@@ -155,7 +157,7 @@ class RequestSpans:
         made = copy(self)
         made._events = [one.copy() for one in self._events]
         made.rows, made._activities = self.rows.copy(), self._activities.copy()
-        made._shared = self._shared.copy()
+        made._shared = [one.copy() for one in self._shared]
         made._parent, made._kind, made._depth = (one.copy() for one in (self._parent, self._kind, self._depth))
         made._open, made._last = [*self._open], [*self._last]
         made._unnamed = [one and one.copy() for one in self._unnamed]
@@ -181,7 +183,7 @@ class RequestSpans:
             told, asked = self._unnamed[number], _open(failures)
             unnamed = nothing_of(starts, stops)
             if told is not None:
-                unnamed = told.of(starts, stops, asked, (self._lack(starts), self._lack(stops), self._lack(asked)))
+                unnamed = told.of(starts, stops, asked, [self._lack(number, some) for some in (starts, stops, asked)])
             if len(failures):
                 self._fail(number, one, starts, stops, failures, unnamed)
             if len(unnamed.unknown):
@@ -209,22 +211,24 @@ class RequestSpans:
             before, now, stops = self._open[number], begins[number], ends[number]
             keys = self._keys(np.append(before["pid"], now.pid), np.append(before["activity"], now["activity"]))
             ms = np.append(before["ms"], now.ms)
-            self._shared.learn(keys, ms, self._keys(stops["pid"], stops["activity"]), stops["ms"])
+            self._shared[number].learn(keys, ms, self._keys(stops["pid"], stops["activity"]), stops["ms"])
 
     def _keys(self, pid: Array, activity: Array) -> Array:
         return keys_of(self._activities.processes(pid), activity)
 
-    def _lack(self, events: Array) -> Array:
-        """Of which the activity tells nothing (bool)."""
-        if not len(self._shared):
+    def _lack(self, number: int, events: Array) -> Array:
+        """Of which of a kind the activity tells nothing (bool)."""
+        if not len(self._shared[number]):
             return np.zeros(len(events), np.bool_)
-        return self._shared.tell_nothing(self._keys(events["pid"], events["activity"]), events["ms"])
+        return self._shared[number].tell_nothing(self._keys(events["pid"], events["activity"]), events["ms"])
 
-    def _own(self, process: Array, activity: Array, ms: Array) -> Array:
-        """The activities, 0 for those that are nobody's."""
-        if not len(self._shared):
-            return activity
-        return np.where(self._shared.are_nobodys(keys_of(process, activity), ms), 0, activity)
+    def _are_nobodys(self, kind: Array, keys: Array, ms: Array) -> Array:
+        """Whether these activities at some times are those of no row of these kinds (bool)."""
+        made = np.zeros(len(keys), np.bool_)
+        for number, shared in enumerate(self._shared):
+            if len(shared):
+                made |= (kind == number) & shared.are_nobodys(keys, ms)
+        return made
 
     def _begin(self, begins: Sequence[Kept]) -> Array:
         """Rows for what began, in the order of time; of one time, what something is within stands before it."""
@@ -249,8 +253,8 @@ class RequestSpans:
         by_time = np.argsort(some["ms"], kind="stable")
         some = {name: values[by_time] for name, values in some.items()}
         process = self._activities.processes(some["pid"])
-        some["own"] = self._own(process, some["activity"], some["ms"])
-        some["related"] = self._own(process, some["related"], some["ms"])
+        nobodys = self._are_nobodys(some["kind"], keys_of(process, some["activity"]), some["ms"])
+        some["own"] = np.where(nobodys, 0, some["activity"])
         latest = LatestRows(process, some["own"], some["ms"])
         within = latest.of(process, some["related"], some["ms"])
         if (order := _parents_first(some["ms"], within)) is not None:
@@ -261,14 +265,19 @@ class RequestSpans:
             latest = LatestRows(process, some["own"], ms)
             at_once = (before >= 0) & (ms[before] == ms)
             within = np.where(at_once, before, latest.of(process, some["related"], ms))
+        related = keys_of(process, some["related"])
+        within[self._are_nobodys(np.where(within >= 0, some["kind"][within], -1), related, some["ms"])] = -1
         is_circle = within >= np.arange(len(within))  # as what is within itself
         within[is_circle] = -1
         parent = np.where(within >= 0, within + self._first, -1).astype(np.int32)
         outer = np.flatnonzero((within < 0) & ~is_circle)
-        parent[outer] = self._activities.of(process[outer], some["related"][outer])
+        above = self._activities.of(process[outer], some["related"][outer])
+        parent[outer] = np.where(self._are_nobodys(self._kind_of(above), related[outer], some["ms"][outer]), -1, above)
         self._latest = latest
         self._to_put = process, some["own"]
-        self.has_activities = self.has_activities or bool(some["activity"].any())
+        given = some["activity"] > 0
+        self.has_activities = self.has_activities or bool(given.any())
+        self.with_activities = distinct(np.append(self.with_activities, distinct(some["pid"][given].astype(np.int64))))
         depth = self._depths(parent, within)
         for grown, values in ((self._parent, parent), (self._kind, some["kind"]), (self._depth, depth)):
             grown.append(values)
@@ -352,12 +361,17 @@ class RequestSpans:
     def of_activity(self, pid: Array, activity: Array, ms: Array) -> Array:
         """The rows of activities at times of the events that were followed last, for an id may come again; -1 for none."""
         process = self._activities.processes(pid)
-        activity = self._own(process, activity, ms)
         found = self._latest.of(process, activity, ms)
         made = np.where(found >= 0, found + self._first, -1)
         older = np.flatnonzero(found < 0)
         made[older] = self._activities.of(process[older], activity[older])
+        if self.has_shared:
+            made[self._are_nobodys(self._kind_of(made), keys_of(process, activity), ms)] = -1
         return made
+
+    def _kind_of(self, rows: Array) -> Array:
+        """The kinds of rows, -1 for none."""
+        return np.where(rows >= 0, self.kind[rows], -1) if len(self.kind) else np.full(len(rows), -1)
 
     def shown_places(self) -> Array:
         """Of each row that is shown how many of those stand before it; of others that of the last such row."""

@@ -289,8 +289,8 @@ class StartupFold:
         path = self._texts[int(modules["ModuleILPath"][rows[0]])] if len(rows) else ""
         parts = (PureWindowsPath(path) if "\\" in path else PurePath(path)).parts
         return any(
-            part.startswith("Microsoft.") and part.endswith(".App") and version[:1].isdecimal()
-            for part, version in pairwise(parts)
+            above.lower() == "shared" and name.startswith("Microsoft.") and name.endswith(".App")
+            for above, name in pairwise(parts)
         )
 
     def _longest(self, tables: Mapping[str, tuple[Table, str, str]], notes: Sequence[str]) -> Table:

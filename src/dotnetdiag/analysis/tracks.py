@@ -170,12 +170,12 @@ class PausesFold:
     def result(self) -> Table:
         """The answer: ``start_ms duration_ms pid tid what``."""
         began, ended = self._suspending.all(), self._restarted.all()
-        own, stop = paused(began, ended)
+        own, end_ms = paused(began, ended)
         began = began.of(own)
         return Table(
             {
                 "start_ms": Scalar(began.ms),
-                "duration_ms": Scalar(ended.ms[stop] - began.ms),
+                "duration_ms": Scalar(end_ms - began.ms),
                 "pid": Scalar(began.pid),
                 "tid": Scalar(began.tid),
                 "what": Coded(Text.from_pylist(["GC pause"]), np.zeros(len(began), np.int64)),

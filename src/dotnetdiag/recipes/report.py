@@ -269,19 +269,24 @@ class Report(HasTable):
     rows: tuple[ReportRow, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields by name."""
+        """Its fields by name, fractions to :data:`~.answers.DIGITS` places."""
         from dataclasses import asdict
 
-        return asdict(self)
+        from dotnetdiag.analysis.report import rounded
+
+        made: dict[str, Any] = rounded(asdict(self))
+        return made
 
     def table(self) -> Table:
         """The rows."""
         from dataclasses import asdict, fields
 
+        from dotnetdiag.analysis.report import rounded
+
         columns = [field.name for field in fields(LineRow if self.by == LINE else ReportRow)]
         weights = [field.name for field in fields(ReportRow)][1:]
         return Table.of_rows(
-            [asdict(row) for row in self.rows],
+            [rounded(asdict(row)) for row in self.rows],
             columns=columns,
             title=f"{self.by}s of {self.trace}",
             units={name: "%" if name.endswith("percent") else self.unit for name in weights},
