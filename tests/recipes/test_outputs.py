@@ -371,3 +371,11 @@ def test_every_format_says_what_its_library_is() -> None:
     for one in FORMATS.values():
         one.check()
         assert bool(one.libraries) == bool(one.extra)
+
+
+def test_two_outputs_that_are_one_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    for two in (("a", "b"), ("a", "a")):
+        with pytest.raises(UsageError, match="leads to a file that is written too"):
+            check_outputs([tmp_path / name for name in two], force=True)
+    check_outputs([tmp_path / "a", tmp_path / "c"], force=True)

@@ -28,7 +28,7 @@ def requests(file: Path, number: int, form: str) -> None:
     what was within them.
 
     The formats for programs have a row for each request and each part of it. It needs a recording with --providers
-    Microsoft.AspNetCore.Hosting,Microsoft-AspNetCore-Server-Kestrel,System.Net.Http,System.Net.NameResolution,System.Net.Sockets,\
+    Microsoft.AspNetCore.Hosting,Microsoft-AspNetCore-Server-Kestrel,System.Net.Http,System.Net.NameResolution,\
 System.Net.Security,Grpc.AspNetCore.Server,Grpc.Net.Client,System.Threading.Tasks.TplEventSource:0x80:4 and, for what they spent, the sampler
     and allocations; commands of databases are those of --profile database.
 

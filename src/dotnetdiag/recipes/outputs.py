@@ -36,17 +36,22 @@ def is_stdout(path: Path) -> bool:
 
 def check_outputs(paths: Iterable[Path], *, force: bool, sources: Iterable[Path] = ()) -> None:
     """Raises OutputExists for the first that is there and may not be overwritten, OutputError for one that cannot be written, and UsageError
-    for one that is also read: one of ``sources``, by whichever name.
+    for one that is also read: one of ``sources``, by whichever name; and for two that are one.
 
     Nothing is opened: whether somebody reads a FIFO is not known here, since its reader would see an end.
     """
-    sources = list(sources)
+    sources, places = list(sources), set[str]()
     for path in paths:
         if any(is_same_file(path, source) for source in sources):
             raise UsageError(f"{path} is what is read: name another file to write")
         try:
             if not is_stdout(path):
                 _check(path, force)
+            if not is_stream(path):
+                place = os.path.realpath(path)
+                if place in places:
+                    raise UsageError(f"{path} leads to a file that is written too: name another one")
+                places.add(place)
         except OSError as error:
             if isinstance(error, DiagnosticsError):
                 raise
