@@ -47,17 +47,17 @@ def check_outputs(paths: Iterable[Path], *, force: bool, sources: Iterable[Path]
         try:
             if not is_stdout(path):
                 _check(path, force)
-            if not is_stream(path):
-                place = os.path.realpath(path)
-                if place in places:
-                    raise UsageError(f"{path} leads to a file that is written too: name another one")
-                places.add(place)
         except OSError as error:
             if isinstance(error, DiagnosticsError):
                 raise
             raise OutputError(str(path), error.strerror or str(error)) from error
         except ValueError as error:  # a NUL
             raise OutputError(ascii(str(path)), f"no file can have this name: {error}") from error
+        if not is_stream(path):
+            place = os.path.realpath(path)
+            if place in places:
+                raise UsageError(f"{path} leads to a file that is written too: name another one")
+            places.add(place)
 
 
 def is_same_file(one: Path, other: Path) -> bool:
