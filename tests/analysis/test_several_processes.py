@@ -55,6 +55,13 @@ def test_messages_as_json_count_of_a_process_without_texts(both: bool) -> None:
     assert {row["message"] for row in made.messages} == {"hello", None}
 
 
+def test_messages_of_core_3_have_texts_beside_those_of_later_versions() -> None:
+    old = '{"id":"7","{OriginalFormat}":"cart {id} is lost"}'
+    later = message(1, 1, "MessageJson", ArgumentsJson="{}", FormattedMessage="paid")
+    made = logs(of_two(later, message(2, 10, "MessageJson", ArgumentsJson=old)))
+    assert made.messages.values("message") == ["paid", "cart 7 is lost"]
+
+
 def message(ms: float, thread: int, kind: str, **fields: str) -> Seen:
     number = {"FormattedMessage": 1, "MessageJson": 5}[kind]
     values: dict[str, int | str] = {"Level": 2, "LoggerName": "App", "EventId": 7, "EventName": "E", **fields}
