@@ -58,7 +58,7 @@ def test_messages_as_json_count_of_a_process_without_texts(both: bool) -> None:
 def test_messages_of_core_3_have_texts_beside_those_of_later_versions() -> None:
     old = '{"id":"7","{OriginalFormat}":"cart {id} is lost"}'
     later = message(1, 1, "MessageJson", ArgumentsJson="{}", FormattedMessage="paid")
-    made = logs(of_two(later, message(2, 10, "MessageJson", ArgumentsJson=old)))
+    made = logs(of_two(later, replace(message(2, 10, "MessageJson", ArgumentsJson=old), number=6)))
     assert made.messages.values("message") == ["paid", "cart 7 is lost"]
 
 

@@ -25,6 +25,7 @@ from tests.nettrace.traces import SMALL
 
 import dotnetdiag as dd
 from dotnetdiag.cli.gcdump import gcdump
+from dotnetdiag.cli.gcdump_watch import _sample_text as sample_text
 from dotnetdiag.cli.gcdump_watch import _show as show_watched
 from dotnetdiag.cli.verdict import settled
 from dotnetdiag.durations import seconds_of
@@ -138,6 +139,21 @@ def test_the_tree_and_the_paths(file: Path) -> None:
         run("paths", file, "Nothing")
     with pytest.raises(UsageError):
         run("paths", "App.Node")
+
+
+@pytest.mark.parametrize("minimum", ["0B", "0", " 0.0 MiB", "00kb"])
+def test_a_tree_of_all_may_have_a_unit(minimum: str, file: Path) -> None:
+    assert run("tree", file, "--minimum", minimum).stdout == run("tree", file, "--minimum", "0").stdout
+    with pytest.raises(GrammarError):
+        run("tree", file, "--minimum", "0X")
+
+
+def test_paths_say_how_many_are_left_out(tmp_path: Path) -> None:
+    heap = heap_from(["[.NET Roots]", "A", "B", "Item", "Item"], [(0, 1), (0, 2), (1, 3), (2, 4)])
+    path = written(heap, tmp_path / "x.gcdump")
+    said = run("paths", path, "Item", "--number", "1").stdout
+    assert said.endswith("note: these are the ways to 1 of 2 objects: 1 more way is left out\n")
+    assert "left out" not in run("paths", path, "Item").stdout
 
 
 def test_a_deep_tree_is_as_wide_as_thirty_levels(tmp_path: Path) -> None:
@@ -327,6 +343,20 @@ def test_watch_tells_what_is_of_the_diagnostics(capsys: pytest.CaptureFixture[st
     assert "Event is held by\n" not in said
 
 
+def test_watch_says_what_else_grew_and_since_when(capsys: pytest.CaptureFixture[str]) -> None:
+    heaps = [
+        heap_from(["Root", *["A", "B", "C"] * items], [(0, one) for one in range(1, 1 + 3 * items)]) for items in (1, 9)
+    ]
+    growing = growing_types(heaps)
+    first = HeapSample(at_s=0, nodes=1, objects=1, bytes=1000, grown_bytes=0, complete=True, pause_ms=1)
+    second = replace(first, at_s=10, bytes=1500, grown_bytes=500)
+    suspects = (Suspect(row=growing.to_pylist()[0], path=("[.NET Roots]",)),)
+    show_watched(WatchedHeaps(samples=(first, second), growing=growing, suspects=suspects))
+    assert capsys.readouterr().out.endswith(f"\n\n{len(growing) - 1} more types grew\n")
+    assert "1,000 bytes  " in sample_text(first, is_first=True)
+    assert "1,500 bytes (+500 since the first)  " in sample_text(second, is_first=False)
+
+
 def test_a_diff_knows_types_in_other_folders(tmp_path: Path) -> None:
     def put(name: str, modules: list[str | None], nodes: int = 50) -> Path:
         types = ["[.NET Roots]", "System.String", "App.A"]
@@ -432,6 +462,20 @@ def test_problems_are_said_and_counted(tmp_path: Path) -> None:
         return
     assert not json.loads(done.stdout)["complete"]
     assert "not complete" in done.stderr
+
+
+def test_the_report_names_what_is_missing(file: Path, tmp_path: Path) -> None:
+    problems = ("one is lost", "two are lost", "x" * 200)
+    assert "\nnot complete: one is lost\n" in _report_of(problems[:1], tmp_path)
+    assert "\nnot complete: one is lost, and 1 more problem\n" in _report_of(problems[:2], tmp_path)
+    assert "\nnot complete: one is lost, and 2 more problems\n" in _report_of(problems, tmp_path)
+    assert max(map(len, _report_of(problems[2:], tmp_path).splitlines())) < 120
+    assert "not complete" not in run("report", file).stdout
+
+
+def _report_of(problems: tuple[str, ...], folder: Path) -> str:
+    heap = replace(chain(3), completeness=Completeness(problems=problems))
+    return run("report", written(heap, folder / f"{len(problems)}{len(problems[0])}.gcdump")).stdout
 
 
 # files ----------------------------------------------------------------------------------------------------------------

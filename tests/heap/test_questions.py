@@ -113,6 +113,7 @@ def held(*others: tuple[str, str], size: int = 8184, generation: int = -1) -> He
         "[static var List.other]",
         HANDLES,
         "[other Handles]",
+        LOCALS,
         ARRAY,
         "Other",
         "List",
@@ -124,6 +125,7 @@ def held(*others: tuple[str, str], size: int = 8184, generation: int = -1) -> He
         (STATICS, types[3]),
         (ROOTS, HANDLES),
         (ROOTS, types[5]),
+        (ROOTS, LOCALS),
         (HANDLES, ARRAY),
     ]
     ways += [(ROOTS, "Other"), (VARIABLE, "List"), (ARRAY, "List"), ("List", "Item"), *others]
@@ -155,10 +157,15 @@ OTHER = "[static var List.other]"
         ([(OTHER, "Item"), (ARRAY, "Item")], VARIABLE, STATICS),
         ([(ARRAY, "List")], ROOTS, "List"),
         ([("Other", ARRAY)], ROOTS, "List"),
+        ([(LOCALS, ARRAY)], VARIABLE, "List"),
+        ([(LOCALS, ARRAY), ("Other", ARRAY)], ROOTS, "List"),
+        ([(LOCALS, ARRAY), ("Item", ARRAY)], ROOTS, "List"),
+        ([(LOCALS, "List")], ROOTS, "List"),
     ],
     ids=[
         "one variable", "two variables", "a handle", "another handle", "an object", "an object that is held twice", "what it holds",
         "what it holds, of another variable", "a variable that is not told of", "an array that is not the runtime's alone",
+        "an array that a method has too", "an array that a method and an object have", "an array that what is in it refers to", "a method",
     ],
 )  # fmt: skip
 def test_what_a_variable_alone_holds_stands_under_it(
@@ -210,6 +217,7 @@ def test_a_tree_ends_at_its_depth_and_leaves_out_what_is_small() -> None:
     assert [row[0] for row in rows(heap, depth=2, minimum=1)] == [0, 1, 2, 1, 2]
     assert [row[2] for row in rows(heap, minimum=301)] == [ROOTS, HANDLES, ARRAY, STATICS, VARIABLE, "List"]
     assert heap.tree(minimum=301).notes == ("rows that keep less than 301 bytes alive are left out",)
+    assert heap.tree(minimum=1).notes == ("rows that keep nothing alive are left out",)
 
 
 def test_a_tree_tells_of_what_no_root_reaches() -> None:
@@ -240,6 +248,20 @@ def test_paths_are_shortest_first_and_merged_by_type() -> None:
     assert paths(heap, "item") == [(7, True, steps[0]), (7, False, steps[1])]
     assert paths(heap, int(heap.node_address[5])) == [(1, True, steps[0]), (1, False, steps[1])]
     assert paths(heap, hex(int(heap.node_address[4]))) == paths(heap, "List")
+
+
+def test_paths_tell_how_many_are_left_out() -> None:
+    kinds = ["A", "A", "A", "B", "C"]
+    heap = heap_from(["Root", *kinds, *["Item"] * 5], [edge for at in range(1, 6) for edge in ((0, at), (at, at + 5))])
+    assert heap.paths_to_root("Item", 3).notes == ()
+    assert heap.paths_to_root("Item", 2).notes == ("these are the ways to 4 of 5 objects: 1 more way is left out",)
+    assert heap.paths_to_root("Item", 1).notes == ("these are the ways to 3 of 5 objects: 2 more ways are left out",)
+
+
+def test_paths_tell_that_other_ways_are_left_out() -> None:
+    heap = heap_from(["Root", "A", "B", "C", "D", "Item"], [edge for at in range(1, 5) for edge in ((0, at), (at, 5))])
+    assert heap.paths_to_root("Item", 4).notes == ()
+    assert heap.paths_to_root("Item", 3).notes == ("more other ways are left out",)
 
 
 def test_a_static_variable_holds_a_list_and_not_the_variable_of_a_method() -> None:

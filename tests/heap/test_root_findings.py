@@ -1,13 +1,15 @@
-"""Roots that keep much alive: several static variables together, variables of threads, the finalizer's queue; and what is too little to be told."""
+"""Roots that keep much alive: several static variables together, variables of threads, the finalizer's queue, a kind; and what is too little."""
 
 from __future__ import annotations
 
 import pytest
+from tests.heap.help import heap_of
 from tests.heap.made import advice, heap_from, with_pseudo_nodes
+from tests.nettrace.recordings import data_of
 
 from dotnetdiag.heap import Heap
-from dotnetdiag.heap.holders import FINALIZER, LOCALS, OTHERS, ROOTS, STATICS, STRONG
-from dotnetdiag.heap.root_findings import STATIC_BYTES, TOGETHER_BYTES
+from dotnetdiag.heap.holders import DEPENDENT, FINALIZER, LOCALS, OTHERS, PINNING, ROOTS, STATICS, STRONG
+from dotnetdiag.heap.root_findings import ROOTS_SHARE, STATIC_BYTES, TOGETHER_BYTES
 
 BY_NAME, BY_DATE = "[static var Index.byName]", "[static var Index.byDate]"
 CORE = "/usr/share/dotnet/shared/Microsoft.NETCore.App/10.0.0/System.Private.CoreLib.dll"
@@ -72,7 +74,11 @@ def test_little_is_told_of_no_root() -> None:
     assert len(small.advice) == 0
     assert len(of_finalizer(TOGETHER_BYTES - 1, 0).advice) == 0
     assert len(of_finalizer(TOGETHER_BYTES, 20 * TOGETHER_BYTES).advice) == 0
-    assert len(of_thread(LOCALS, TOGETHER_BYTES - 1).advice) == 0
+    assert advice(of_thread(LOCALS, TOGETHER_BYTES - 1), "thread static") == []
+    assert len(of_thread(LOCALS, TOGETHER_BYTES // 2).advice) == 0
+    assert len(of_kind(LOCALS, TOGETHER_BYTES - 1).advice) == 0
+    size = 4 * TOGETHER_BYTES
+    assert len(of_kind(LOCALS, size, rest=int(size / ROOTS_SHARE) - size + 100).advice) == 0
 
 
 def of_finalizer(size: int, rest: int) -> Heap:
@@ -110,6 +116,50 @@ def test_what_variables_of_threads_hold_is_told_as_the_runtime_keeps_it(holder: 
 
 def test_an_array_of_the_runtimes_static_variables_is_none_of_a_thread() -> None:
     assert advice(of_thread(STRONG, TOGETHER_BYTES, places=1020), "thread static") == []
+
+
+def of_kind(holder: str, size: int, *, rest: int = 0, places: int = 0) -> Heap:
+    """Roots of a kind that hold sessions, and a little of another type, which may be in an array of objects."""
+    types = [ROOTS, holder, *[ARRAY] * (places > 0), "Session[]", "Session", "Text", "Rest"]
+    above = 1 + (places > 0)
+    edges = [(0, 1), (1, 2), (above, above + 1), (above, above + 3), (above + 1, above + 2), (0, above + 4)]
+    sizes = [0, 0, *[8 * (places + 3)] * (places > 0), 1000, size - 1100, 100, rest]
+    return with_pseudo_nodes(heap_from(types, list(dict.fromkeys(edges)), sizes=sizes))
+
+
+@pytest.mark.parametrize(
+    ("holder", "means"),
+    [
+        (LOCALS, "variables of methods that run"),
+        (STRONG, "static variables of generic classes"),
+        (PINNING, "handles of the program's"),
+        (DEPENDENT, "a ConditionalWeakTable"),
+    ],
+)
+def test_what_roots_of_a_kind_keep_alive_is_told(holder: str, means: str) -> None:
+    size = TOGETHER_BYTES
+    heap = of_kind(holder, size, rest=size)
+    assert advice(heap, "roots") == [(holder, 2, size)]
+    (text,) = heap.advice.values("advice")
+    assert text.startswith(f"{holder} keep {size:,} bytes alive, 50.0 % of the heap, most of it by Session[]: ")
+    assert means in text
+
+
+def test_what_is_in_an_array_of_the_runtimes_is_told_by_its_own_type() -> None:
+    """Static variables of generic classes, of which the runtime does not tell."""
+    heap = of_kind(STRONG, TOGETHER_BYTES, places=1020)
+    assert advice(heap, "roots") == [(STRONG, 2, TOGETHER_BYTES + 8 * 1023)]
+    assert "most of it by Session[]" in heap.advice.values("advice")[0]
+
+
+def test_a_program_that_does_little_has_no_kind_of_roots_to_be_told() -> None:
+    assert advice(heap_of(data_of("heap-10.nettrace")), "roots") == []
+
+
+def test_what_is_told_of_threads_or_of_the_finalizer_is_not_told_of_their_roots() -> None:
+    assert advice(of_thread(LOCALS, 4 * TOGETHER_BYTES), "roots") == []
+    assert advice(of_finalizer(4 * TOGETHER_BYTES, 0), "roots") == []
+    assert advice(two_indexes(1000, also_of=LOCALS), "roots") == []
 
 
 def of_variable(variable: str, kinds: list[tuple[str, str | None]]) -> str:

@@ -52,8 +52,17 @@ def test_an_array_of_values_is_not_judged() -> None:
 def test_a_table_without_a_key_is_empty(holder: str, entry: str, of: str) -> None:
     heap = held(f"{OF}{holder}<{of}>", f"{entry}<{of}>[]", 24 + 240_000)
     assert advice(heap, "collection") == [(f"{entry}<{of}>[] in {OF}{holder}<{of}>", 1, 240_000)]
-    means = "is empty" if holder == "Dictionary" else "is less than half full"  # null may be in a set
+    means = "is empty" if holder == "Dictionary" else "is empty, or has a null alone"
     assert f" {means}: 240,000 bytes for nothing" in heap.advice.values("advice")[0]
+
+
+def test_many_sets_without_a_key_are_said_to_be_empty() -> None:
+    holder, array, sets = f"{OF}HashSet<System.String>", "Entry<System.String>[]", 500
+    types = [ROOT, *[holder] * sets, *[array] * sets]
+    edges = [edge for one in range(1, sets + 1) for edge in ((0, one), (one, one + sets))]
+    heap = heap_from(types, edges, sizes=[0, *[24] * sets, *[1024] * sets])
+    (text,) = heap.advice.values("advice")
+    assert text.startswith(f"500 {array} of {holder} are all empty, or have a null alone: 500,000 bytes for nothing")
 
 
 @pytest.mark.parametrize(

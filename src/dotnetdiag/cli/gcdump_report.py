@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from dotnetdiag.table import Table
 
 _GROUPS = {"type": "types", "module": "by_module", "namespace": "by_namespace", "generation": "generations"}
+_NOTHING = re.compile(r"\s*0+(?:\.0+)?\s*(?:[kmgt]i?)?b?\s*", re.IGNORECASE | re.ASCII)
+"""A size of 0, which no other option takes."""
 
 
 @click.command("report", cls=Command)
@@ -132,7 +135,7 @@ def tree(find: Find, depth: int, minimum: str | None, form: str) -> None:
     be_lean()
     from dotnetdiag.recipes.sizes import size_bytes_of
 
-    least = None if minimum is None else (0 if minimum.strip() == "0" else size_bytes_of(minimum))
+    least = None if minimum is None else (0 if _NOTHING.fullmatch(minimum) else size_bytes_of(minimum))
     heap = find()
     rows = heap.tree(depth, least)
     show(form, lambda: rows, people=lambda: _show_tree(heap, rows), document=lambda: rows)
@@ -236,9 +239,10 @@ def _show_paths(heap: Heap, rows: Table, what: str) -> None:
 @format_option
 def advice(find: Find, form: str) -> None:
     """Say what stands out in a heap: static variables that keep much alive, each by itself (from 1 % and 64 KB on) or several together (from 5 %
-    and 256 KB on), what [ThreadStatic] variables or waiting finalizers hold (the same), collections that are mostly empty, events with many
-    handlers, timers that nobody disposed of, bytes that no root reaches. Of collections arrays of references are judged: a heap does not
-    tell which places of an array of values (List<int>) are used, and of a dictionary whether it is empty at most.
+    and 256 KB on), what [ThreadStatic] variables or waiting finalizers hold (the same), what roots of a kind without names hold, such as
+    variables of methods (20 % and 256 KB), collections that are mostly empty, events with many handlers, timers that nobody disposed of, bytes
+    that no root reaches. Of collections arrays of references are judged: a heap does not tell which places of an array of values (List<int>)
+    are used, and of a dictionary whether it is empty at most.
 
     \b
     dotnetdiag gcdump advice app.gcdump

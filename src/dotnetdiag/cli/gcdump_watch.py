@@ -14,7 +14,7 @@ from dotnetdiag.cli.heap_walks import PAUSE, Pauses, Progress, pause_text
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.options import say_waiting, target_options
 from dotnetdiag.cli.output import TABLE, format_option, show
-from dotnetdiag.cli.render import echo, say_more, table
+from dotnetdiag.cli.render import counted, echo, table
 
 if TYPE_CHECKING:
     from dotnetdiag.recipes.heap_collect import CollectedHeap
@@ -62,6 +62,7 @@ def watch(target: Target, every: float | str, count: int | None, timeout: float 
 
     progress, pauses = Progress(), Pauses()
     said: list[int | None] = []
+    samples: list[HeapSample] = []
 
     def started(pid: int | None) -> None:
         if not said:
@@ -72,8 +73,8 @@ def watch(target: Target, every: float | str, count: int | None, timeout: float 
         progress.clear()
         pauses.forget()
         pause = f", {pause_text(done)}" if pause_text(done) else ""
-        line = f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes ({one.grown_bytes:+,})  {one.objects:>11,} objects{pause}"
-        echo(line, err=form != TABLE)
+        echo(f"{_sample_text(one, is_first=not samples)}{pause}", err=form != TABLE)
+        samples.append(one)
         say_problems(done.heap)
         for note in done.notes:
             echo(note, err=True)
@@ -107,6 +108,11 @@ def watch(target: Target, every: float | str, count: int | None, timeout: float 
         raise click.exceptions.Exit(TRACING_ERROR)
 
 
+def _sample_text(one: HeapSample, *, is_first: bool) -> str:
+    grown = "" if is_first else f" ({one.grown_bytes:+,} since the first)"
+    return f"{one.at_s:>9,.1f} s  {one.bytes:>15,} bytes{grown}  {one.objects:>11,} objects"
+
+
 def _show(seen: WatchedHeaps) -> None:
     if seen.growing is None:
         echo("One heap: what grows is seen in two or more.")
@@ -131,7 +137,10 @@ def _show(seen: WatchedHeaps) -> None:
     table((*heads, "type"), cells, right=heads)
     for one in [one for one in seen.suspects if one.held_by is None and not _mark(one)][:3]:
         show_way(one.row["type"], one.path)
-    say_more(len(seen.growing) - len(seen.suspects))
+    left = len(seen.growing) - len(seen.suspects)
+    if left > 0:
+        echo()
+        echo(f"{counted(left, 'more type')} grew")
 
 
 def _mark(one: Suspect) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.cli.render import echo, say_more, table
+from dotnetdiag.cli.render import counted, echo, say_more, table
 from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from dotnetdiag.heap.type_totals import TypeTotals
 
 SHOWN = 30
+_PROBLEM_WIDTH = 100
+"""Of the first problem, where all are said on stderr."""
 
 
 def say_problems(heap: Heap | TypeTotals, name: str = "") -> None:
@@ -38,7 +40,9 @@ def show_types(heap: Heap | TypeTotals, rows: list[dict[str, Any]], by: str, num
     echo(f"{heap.objects:>14,}  GC Heap objects")
     echo(f"{heap.edges:>14,}  Total references")
     if not heap.completeness.complete:
-        echo("not complete: see what was said")
+        first, *others = heap.completeness.problems
+        more = f", and {counted(len(others), 'more problem')}" if others else ""
+        echo(f"not complete: {cut(first, _PROBLEM_WIDTH)}{more}")
     if not heap.has_roots:
         echo("What holds objects is missing: what they keep alive is not known.")
     echo()

@@ -114,10 +114,11 @@ class Heap(Graph):
 
     @cached_property
     def advice(self) -> Table:
-        """What is likely to be wrong, as far as the graph can tell: ``kind`` (unreached, static, thread static, finalizer, collection, event, timer),
-        ``subject``, ``count``, ``bytes`` and ``advice``, a sentence. Empty where nothing stands out. What several static variables hold together
-        is static too, and has the type of its objects for a subject. Of collections arrays of references are judged, and tables of
-        dictionaries that are certainly empty: a heap does not tell which places of an array of values (``List<int>``) are used.
+        """What is likely to be wrong, as far as the graph can tell: ``kind`` (unreached, static, thread static, finalizer, roots, collection, event,
+        timer), ``subject``, ``count``, ``bytes`` and ``advice``, a sentence. Empty where nothing stands out. What several static variables hold
+        together is static too, and has the type of its objects for a subject; roots are those of a kind that have no names (``[local vars]``). Of
+        collections arrays of references are judged, and tables of dictionaries that are certainly empty: a heap does not tell which places of an
+        array of values (``List<int>``) are used.
         """
         return advice_table(self)
 
@@ -127,7 +128,8 @@ class Heap(Graph):
         return all_tables(self)
 
     def sql(self, query: str) -> Table:
-        """What a query of SQL answers, which knows :attr:`tables`: ``heap.sql("from types order by retained_bytes desc limit 5")``.
+        """What a query of SQL answers, which knows :attr:`tables`: ``heap.sql("from types where type not like '[%]' order by
+        retained_bytes desc limit 5")``; what holds roots is in brackets.
 
         Raises UsageError for what DuckDB refuses, MissingDependency without the extra ``sql``.
         """

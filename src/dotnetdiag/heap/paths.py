@@ -128,7 +128,7 @@ def path_table(graph: Graph, what: str | int, limit: int) -> Table:
         },
         title="ways from the roots",
         units={"bytes": "bytes"},
-        notes=_notes(graph, names, len(wanted), len(wanted) - len(found.reached)),
+        notes=(*_notes(graph, names, len(wanted), len(wanted) - len(found.reached)), *found.left_out),
     )
 
 
@@ -162,6 +162,8 @@ class _Search:
         mark_below(order, self._parent, self._through)
         self.reached: Array = wanted[self._ways.of_node[wanted] != NONE]
         self._keys = DependentKeys(graph)
+        self.left_out: tuple[str, ...] = ()
+        """What :meth:`rows` left out."""
 
     def rows(self, limit: int) -> list[_Row]:
         """The first ways, those of most objects first, and others while there are fewer than the limit."""
@@ -176,7 +178,11 @@ class _Search:
             _Row(int(count[row]), int(size[row]), int(steps[row]), True, text)
             for row, text in zip(chosen, texts, strict=True)
         ]
-        if len(made) < limit:
+        if len(way) > limit:
+            shown = sum(row.count for row in made)
+            ways = f"{len(way) - limit:,} more {'way is' if len(way) == limit + 1 else 'ways are'} left out"
+            self.left_out = (f"these are the ways to {shown:,} of {len(self.reached):,} objects: {ways}",)
+        elif len(made) < limit:
             chains = self._chains(self.reached[first])
             marks = self._is_wanted.copy()
             marks[chains[chains >= 0]] = 1
@@ -194,7 +200,10 @@ class _Search:
             rows = others + list(
                 {path: row for row in reversed(before) if (path := tuple(row.path)) not in known}.values()
             )
-            made += sorted(rows, key=lambda row: (-row.count, row.steps, row.path))[: limit - len(made)]
+            room = limit - len(made)
+            if len(rows) > room:
+                self.left_out = ("more other ways are left out",)
+            made += sorted(rows, key=lambda row: (-row.count, row.steps, row.path))[:room]
         return made
 
     def _over_others(self, sources: Array, targets: Array, limit: int) -> list[_Row]:

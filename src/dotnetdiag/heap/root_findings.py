@@ -1,4 +1,6 @@
-"""Roots that keep much alive: static variables, each by itself and several together, variables of threads, and the queue of the finalizer."""
+"""Roots that keep much alive: static variables, each by itself and several together, variables of threads, the queue of the finalizer; and those
+of a kind that have no names, such as variables of methods.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,8 @@ STATIC_SHARE, STATIC_BYTES = 0.01, 64 << 10
 """Of all bytes, and in bytes: what a static variable keeps alive at least to be told of. A program that does nothing has 0.1 to 0.3 MB in all."""
 TOGETHER_SHARE, TOGETHER_BYTES = 0.05, 256 << 10
 """The same of what several hold together, or variables of threads, or the finalizer's queue, of which something is in every program."""
+ROOTS_SHARE = 0.2
+"""Of all bytes: what roots of one kind keep alive at least, beside TOGETHER_BYTES."""
 MOST_STATICS = MOST_TOGETHER = 10
 _MOST_WAYS, _MOST_NAMES = 16, 4
 _MOST_LOOKED_AT = 1 << 16
@@ -36,6 +40,14 @@ _OF_FRAMEWORK_TYPES = (
 )
 _OF_FRAMEWORK_TOGETHER = "by their names these are the framework's own"
 _OF_PROGRAM = "if it only grows, it is a leak"
+_OF_KIND = {
+    "stack": "variables of methods that run, and of threads",
+    "handle": "handles of the program's and of the runtime's, which keeps static variables of generic classes so too",
+    "dependent": "what is attached to other objects, as by a ConditionalWeakTable, for as long as these are alive",
+    "com": "what native code holds",
+    "other": "handles of other kinds",
+}
+"""Of roots that have no names; what waits for its finalizer is told by itself."""
 
 
 def root_findings(graph: Graph) -> Iterator[Finding]:
@@ -43,8 +55,10 @@ def root_findings(graph: Graph) -> Iterator[Finding]:
     named = _Statics(graph)
     yield from named.alone()
     yield from named.together()
-    yield from _of_threads(graph, named.held)
+    of_threads = _in_arrays_of_threads(graph, named.held)
+    yield from _of_threads(graph, of_threads)
     yield from _of_finalizer(graph)
+    yield from _of_kinds(graph, of_threads)
 
 
 def _least_together(graph: Graph) -> float:
@@ -166,7 +180,7 @@ def _listed(names: list[str]) -> str:
     return f", such as {shown[0]}" if len(shown) == 1 else f", such as {', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _of_threads(graph: Graph, held_by_statics: Array) -> Iterator[Finding]:
+def _in_arrays_of_threads(graph: Graph, held_by_statics: Array) -> Array:
     """What [ThreadStatic] variables are likely to hold. The runtime does not tell of them: it keeps those of a thread in an array of objects that
     a handle refers to (.NET Core 3.1, .NET 8), or in one of such arrays, of which it tells as of a variable of a method (.NET 9 and 10).
     """
@@ -181,11 +195,18 @@ def _of_threads(graph: Graph, held_by_statics: Array) -> Iterator[Finding]:
         if at is not holders:
             nodes = np.concatenate([nodes, held[~is_array]])
         at = held[is_array]
-    nodes = _without(graph, np.unique(nodes), held_by_statics)
+    return _without(graph, np.unique(nodes), held_by_statics)
+
+
+def _much(graph: Graph, nodes: Array) -> list[tuple[int, int, int]]:
+    """:func:`_by_type` of what is to be told of."""
     least = _least_together(graph)
-    for kind, count, size in _by_type(graph, nodes)[:MOST_TOGETHER]:
-        if size < least:
-            return
+    return [row for row in _by_type(graph, nodes)[:MOST_TOGETHER] if row[2] >= least]
+
+
+def _of_threads(graph: Graph, nodes: Array) -> Iterator[Finding]:
+    """Of what is in the arrays of threads."""
+    for kind, count, size in _much(graph, nodes):
         name = graph.type_name.item(kind) or ""
         yield Finding(
             "thread static", name, count, size,
@@ -212,3 +233,42 @@ def _of_finalizer(graph: Graph) -> Iterator[Finding]:
             f"{objects} {alive_text(size, graph)}, that nothing else holds, most of it by {name}: who disposes of "
             "them spares them that; where it only grows, a finalizer takes long, or waits",
         )  # fmt: skip
+
+
+def _of_kinds(graph: Graph, of_threads: Array) -> Iterator[Finding]:
+    """What roots of one kind, which have no names, keep alive: without what is told of as variables of threads."""
+    told = of_threads[np.isin(graph.node_type[of_threads], [kind for kind, _, _ in _much(graph, of_threads)])]
+    least = max(TOGETHER_BYTES, ROOTS_SHARE * graph.bytes)
+    found = []
+    for name, kind in KIND_OF_NAME.items():
+        holders = _pseudo_nodes(graph, {name}) if kind in _OF_KIND else told[:0]
+        size = int(graph.tree_retained[holders].sum(dtype=np.uint64))
+        if size < least:
+            continue
+        held = _held_over_arrays(graph, holders)
+        nodes = _without(graph, held, told)
+        size -= int(graph.tree_retained[_without(graph, held, nodes)].sum(dtype=np.uint64))
+        if size >= least:
+            found.append((size, name, nodes))
+    for size, name, nodes in sorted(found, key=lambda row: -row[0]):
+        most = _by_type(graph, nodes)[:1]
+        by = f", most of it by {graph.type_name.item(most[0][0])}" if most else ""
+        yield Finding(
+            "roots", name, len(nodes), size,
+            f"{name} keep {alive_text(size, graph)}{by}: {_OF_KIND[KIND_OF_NAME[name]]}; tree shows what they hold",
+        )  # fmt: skip
+
+
+def _held_over_arrays(graph: Graph, holders: Array) -> Array:
+    """What stands under what holds roots in the tree: in place of arrays of objects, as the runtime keeps variables, what stands under these."""
+    kinds = [number for number, name in enumerate(type_names(graph)) if name == ARRAY]
+    held, at = np.zeros(0, np.int64), holders
+    for left in range(_ARRAYS_OF_THREAD, -1, -1):
+        is_above = np.zeros(graph.nodes, np.bool_)
+        is_above[at] = True
+        at = np.flatnonzero(is_above[graph.tree_dominators] & (graph.tree_dominators >= 0))
+        is_array = np.isin(graph.node_type[at], kinds)
+        is_array &= 2 * graph.node_size[at].astype(np.uint64) <= graph.tree_retained[at]
+        held = np.concatenate([held, at[~is_array] if left else at])
+        at = at[is_array]
+    return held

@@ -1,8 +1,9 @@
 """The places of static variables in the runtime's own arrays, which are the variables: what is told of a variable is there twice.
 
 The runtime keeps what static variables refer to in arrays of its own (.NET Core 3.1 to .NET 10): ``System.Object[]`` of 1,020 places or more,
-large or pinned objects, which handles alone refer to. The reference of a variable that it tells of, and that of its place in such an array, are
-one and the same. Measured of 3.1, 8, 9 and 10: each object that variables refer to has as many places as variables, no more and no fewer.
+large or pinned objects, which handles alone refer to, and now and then what a method that runs has left on its stack (9 and 10). The reference of
+a variable that it tells of, and that of its place in such an array, are one and the same. Measured of 3.1, 8, 9 and 10: each object that variables
+refer to has as many places as variables, no more and no fewer.
 """
 
 from __future__ import annotations
@@ -86,6 +87,13 @@ def _named(graph: Columns, wanted: set[str]) -> Array:
     )
 
 
+def _held(graph: Columns, kind: str) -> tuple[Array, Array]:
+    """What roots of a kind refer to, and how many of them."""
+    holders = _named(graph, {name for name, its in KIND_OF_NAME.items() if its == kind})
+    _, at = reference_places(graph.edge_start, holders)
+    return np.unique(graph.edge_target[at].astype(np.int64), return_counts=True)
+
+
 def _variables(graph: Columns) -> Array:
     """Static variables; those of threads have other places."""
     variables = _named(graph, {name for name in graph.names if name.startswith(STATIC)})
@@ -95,9 +103,8 @@ def _variables(graph: Columns) -> Array:
 
 def _arrays(graph: Columns) -> Array:
     """The runtime's arrays."""
-    handles = _named(graph, {name for name, kind in KIND_OF_NAME.items() if kind == "handle"})
-    _, at = reference_places(graph.edge_start, handles)
-    nodes, held = np.unique(graph.edge_target[at].astype(np.int64), return_counts=True)
+    nodes, held = _held(graph, "handle")
+    held += _counts_of(nodes, *_held(graph, "stack"))
     kinds = [number for number, name in enumerate(graph.names) if name == ARRAY]
     places = array_places(graph.node_size[nodes], graph.pointer_size)
     fits = np.isin(graph.node_type[nodes], kinds) & (places >= LEAST_PLACES)

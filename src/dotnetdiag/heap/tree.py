@@ -88,7 +88,8 @@ def tree_table(graph: Graph, depth: int, minimum: int | None) -> Table:
 
 
 def _notes(graph: Graph, least: int) -> tuple[str, ...]:
-    notes = [f"rows that keep less than {least:,} bytes alive are left out"] if least > 0 else []
+    less = "nothing" if least == 1 else f"less than {least:,} bytes"
+    notes = [f"rows that keep {less} alive are left out"] if least > 0 else []
     reached = len(graph.breadth_first[0])
     if reached < graph.nodes:
         left = graph.bytes - int(graph.tree_retained[graph.root])

@@ -1,7 +1,7 @@
 """Collections that are mostly empty: arrays of references with many empty places, and tables of dictionaries in which certainly nothing is.
 
 Of an array of values a heap does not tell which places are used. The table of a dictionary or a set is one: where its keys are references, which
-are never null in a dictionary, and at most one is in a set, a table without any reference is empty.
+are never null in a dictionary, and at most one is in a set, a table without any reference is empty, or has that null alone.
 """
 
 from __future__ import annotations
@@ -60,15 +60,22 @@ def waste_findings(graph: Graph) -> Iterator[Finding]:
         subject = f"{array} in {above}" if above else array
         yield Finding(
             "collection", subject, int(number[row]), int(wasted[row]),
-            f"{number[row]:,} {array} of {above or 'several'} {_fullness(int(number[row]), int(none[row]))}: "
+            f"{number[row]:,} {array} of {above or 'several'} {_fullness(int(number[row]), int(none[row]), _is_set(array, above))}: "
             f"{wasted[row]:,} bytes for nothing; give a capacity, or make them when something is to be kept",
         )  # fmt: skip
 
 
-def _fullness(number: int, none: int) -> str:
+def _fullness(number: int, none: int, is_set: bool) -> str:
+    if is_set:  # of all of them the same is known
+        return f"{'is' if number == 1 else 'are all'} empty, or {'has' if number == 1 else 'have'} a null alone"
     if number == 1:
         return "is empty" if none else "is less than half full"
     return f"are less than half full, {none:,} of them empty"
+
+
+def _is_set(array: str, above: str) -> bool:
+    """Whether it is the table of a set."""
+    return above.startswith(f"{_SET}<") and _TABLE.fullmatch(array) is not None
 
 
 def _of_references(graph: Graph, names: list[str]) -> tuple[Array, Array, Array]:
