@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dotnetdiag.analysis.answers import compact, number, whole
+from dotnetdiag.analysis.answers import DIGITS, compact, number, whole
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Narrow, concat
 from dotnetdiag.events.layout import Kind
@@ -37,7 +37,8 @@ def written_out(values: np.ndarray, known: np.ndarray | None, *, is_whole: bool)
     if values.dtype.kind == "f":
         found = (~np.isnan(values) if is_whole else np.isfinite(values)) if known is None else known
         values = np.nan_to_num(values)
-        values = np.round(values) if is_whole else values
+        if is_whole or values.max() < 1e15:
+            values = np.round(values, 0 if is_whole else DIGITS)
         known = None if found.all() else found
     elif known is not None and known.all():
         known = None
@@ -124,3 +125,10 @@ def test_is_copied_and_pickled_as_others(column: Scalar, again: Any) -> None:
     assert isinstance(column, Narrow)
     assert (other.to_pylist(), other.kind) == (column.to_pylist(), column.kind)
     assert repr(other) == repr(column)
+
+
+@pytest.mark.filterwarnings("error")
+def test_fractions_have_so_many_places_and_what_is_beyond_belief_stays() -> None:
+    assert number(np.array([4.641174000000319, np.nan, -0.1 - 0.2])).to_pylist() == [4.641174, None, -0.3]
+    assert number(np.array([1e303, 0.1 + 0.2])).to_pylist() == [1e303, 0.1 + 0.2]
+    assert number(np.zeros(0)).to_pylist() == []
