@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dotnetdiag.analysis import distinct
-from dotnetdiag.analysis.distinct import combined, distinct_texts, rows_with
+from dotnetdiag.analysis.distinct import combined, distinct_texts, places_of, rows_with
 from dotnetdiag.events.columns import Coded, Text
 
 
@@ -43,3 +45,12 @@ def test_what_is_alike_is_told_in_the_order_in_which_it_comes(few: int, monkeypa
     first, kinds = combined([np.array([5, 1, 5, 0, 1]), np.array([9, 9, 9, 2, 9])], 5)
     assert first.tolist() == [0, 1, 3]
     assert kinds.tolist() == [0, 1, 0, 2, 1]
+
+
+@given(st.lists(st.integers(-3, 1 << 40), max_size=12))
+def test_places_of_each_value_are_all_places_once(values: list[int]) -> None:
+    found = list(places_of(np.array(values, np.int64)))
+    assert [kind for kind, _ in found] == sorted(set(values))
+    assert {kind: own.tolist() for kind, own in found} == {
+        kind: [at for at, one in enumerate(values) if one == kind] for kind in values
+    }

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from tests.nettrace.recordings import data_of
 
 from dotnetdiag.errors import MissingDependency, OutputError, OutputExists, UsageError
 from dotnetdiag.export import FORMATS
@@ -170,8 +171,7 @@ def test_stdout_is_written_as_it_is(name: str, kind: str, tmp_path: Path) -> Non
 
 STDOUT_OF_A_SOURCE = {
     "it is named": "check_outputs([Path({name!r})], force=True, sources=[Path('absent'), Path('x')])",
-    "it is mapped": "file = open('x', 'rb'); kept = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ); file.close()\n"
-    "with replacing(Path({name!r}), force=True) as file: file.write(b'abc')",
+    "it may be replaced": "check_outputs([Path({name!r})], force=True, sources=[Path('x')], replaces=True)",
 }
 
 
@@ -180,7 +180,7 @@ STDOUT_OF_A_SOURCE = {
 @pytest.mark.parametrize("mode", ["r+b", "ab"])
 def test_stdout_that_leads_into_what_is_read_is_refused(code: str, name: str, mode: str, tmp_path: Path) -> None:
     """The recording was written over, or had another one behind it, and the verb ended with 0."""
-    begin = "import mmap; from pathlib import Path; from dotnetdiag.recipes.outputs import check_outputs, replacing\n"
+    begin = "from pathlib import Path; from dotnetdiag.recipes.outputs import check_outputs\n"
     (tmp_path / "x").write_bytes(b"recorded")
     words = [sys.executable, "-c", begin + code.format(name=name)]
     with open(tmp_path / "x", mode) as file:
@@ -190,6 +190,39 @@ def test_stdout_that_leads_into_what_is_read_is_refused(code: str, name: str, mo
     (tmp_path / "y").write_bytes(b"recorded")
     with open(tmp_path / "y", mode) as file:  # what is not read may be
         subprocess.run(words, stdout=file, timeout=60, check=True, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["trim", "x.nettrace", "--from", "1ms"],
+        ["filter", "x.nettrace", "--events", "GC/Start"],
+        ["merge", "x.nettrace", "y.nettrace"],
+        ["redact", "x.nettrace"],
+        ["convert", "x.nettrace", "--format", "nettrace"],
+        ["convert", "x.nettrace", "--format", "nettrace", "--nettrace-version", "6"],
+        ["convert", "x.nettrace", "--format", "speedscope"],
+    ],
+    ids=" ".join,
+)
+def test_no_verb_writes_into_what_it_reads_through_stdout(words: list[str], name: str, tmp_path: Path) -> None:
+    data = data_of("gccollect-10.nettrace")
+    for one in ("x", "y"):
+        (tmp_path / f"{one}.nettrace").write_bytes(data)
+    command = [sys.executable, "-m", "dotnetdiag", "trace", *words, "-o", name]
+    with open(tmp_path / "x.nettrace", "ab") as file:
+        done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, timeout=60, check=False, cwd=tmp_path)
+    assert (tmp_path / "x.nettrace").read_bytes() == data
+    assert done.returncode == 3
+    assert "what is read: name another file to write" in done.stderr.decode()
+
+
+def test_what_replaces_a_source_may_have_its_name(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"1")
+    check_outputs([tmp_path / "x"], force=True, sources=[tmp_path / "x"], replaces=True)
+    with pytest.raises(UsageError, match="is what is read"):
+        check_outputs([tmp_path / "x"], force=True, sources=[tmp_path / "x"])
 
 
 def test_a_file_of_that_name_is_not_stdout(tmp_path: Path) -> None:

@@ -217,8 +217,10 @@ def advice_of(answers: Answers) -> AdviceReport:
         "topN": _looked_at_cpu(answers),
     }
     lacking = {name: "; ".join(notes) for name, (has_some, notes) in looked.items() if not has_some}
-    notes = [note for one in found for note in getattr(getattr(answers, one.question, None), "notes", ())]
-    notes = [note for note in notes if note not in {one.text for one in found}]
+    told = {one.text for one in found}
+    notes = [
+        note for one in found for note in getattr(getattr(answers, one.question, None), "notes", ()) if note not in told
+    ]
     return AdviceReport(
         findings=Table(
             {

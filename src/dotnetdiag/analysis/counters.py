@@ -31,6 +31,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.counter_rows import FIGURES, QUANTILES, Array, CounterRows
+from dotnetdiag.analysis.distinct import places_of
 from dotnetdiag.analysis.event_counters import is_event_counters, read_event_counters
 from dotnetdiag.analysis.fold import OfTypes, fold
 from dotnetdiag.analysis.metrics import MetricsReader, Notice, is_of_metrics
@@ -178,10 +179,7 @@ class Counters(HasTable):
 
     @cached_property
     def _by_series(self) -> dict[int, Array]:
-        numbers = self.rows.numpy("series")
-        order = np.argsort(numbers, kind="stable")
-        known, starts = np.unique(numbers[order], return_index=True)
-        return dict(zip(known.tolist(), np.split(order, starts[1:]), strict=True)) if len(known) else {}
+        return dict(places_of(self.rows.numpy("series")))
 
     def of_series(self, number: int) -> Array:
         """The places of one series' rows, in time order; none for a number that is not there."""

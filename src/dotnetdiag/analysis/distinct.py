@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -62,6 +62,14 @@ def first_of_each(which: Array, count: int) -> Array:
     first = np.empty(count, np.int64)
     first[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several rows of a value the first is written last
     return first
+
+
+def places_of(values: Array) -> Iterator[tuple[int, Array]]:
+    """Each different whole number, ascending, and where it is, ascending."""
+    kinds, which = ranked(values)
+    order, ends = np.argsort(which, kind="stable"), np.cumsum(np.bincount(which, minlength=len(kinds)))
+    for kind, first, last in zip(kinds.tolist(), [0, *ends[:-1].tolist()], ends.tolist(), strict=False):
+        yield kind, order[first:last]
 
 
 def numbered(values: list[V]) -> tuple[list[V], Array]:

@@ -124,7 +124,7 @@ class LogsFold:
         lacking = [
             number for number, schema in messages.schemas.items() if all(one.name != _TEXT for one in schema.fields)
         ]
-        rows = np.flatnonzero(np.isin(messages.headers.metadata_id, lacking))
+        rows = messages.rows_of_types(lacking)
         arguments = messages.get("payload.ArgumentsJson")
         if arguments is None or not len(rows):
             return kept

@@ -45,9 +45,7 @@ def in_order(codes: Array, ms: Array, is_stop: Array) -> Array:
     of_code = np.cumsum(np.append(True, code[firsts[1:]] != code[firsts[:-1]])) - 1
     at = np.flatnonzero(np.append(True, of_code[1:] != of_code[:-1]))
     before -= before[at][of_code]
-    # a stop that nothing is open for ends nothing: how many are open is never below 0
-    deep = (2 * len(order) + 1) * of_code
-    opened = before - (np.minimum.accumulate(before - deep) + deep)
+    opened = _never_below_nothing(before, of_code)
     rank = np.cumsum(stops) - stops
     rank -= rank[firsts][group]
     place = np.where(~stops, 1, np.where(rank < opened[group], 0, 2))
@@ -62,8 +60,12 @@ def open_at_once(codes: Array, is_stop: Array) -> Array:
     level = np.cumsum(change)
     firsts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])) if len(codes) else np.zeros(0, np.int64)
     group = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(codes))))
-    level -= (level[firsts] - change[firsts])[group]
-    deep = (2 * len(codes) + 1) * group  # no minimum of a group is one of those before
+    return _never_below_nothing(level - (level[firsts] - change[firsts])[group], group)
+
+
+def _never_below_nothing(level: Array, group: Array) -> Array:
+    """Of each group how many are open, where a stop that nothing is open for ends nothing: ``level`` are sums of starts and stops."""
+    deep = (2 * int(np.abs(level).max(initial=0)) + 1) * group  # no minimum of a group is one of those before
     return np.asarray(level - np.minimum(np.minimum.accumulate(level - deep) + deep, 0))
 
 

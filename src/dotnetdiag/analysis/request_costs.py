@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.distinct import places_of
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.gc_pauses import paused
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
@@ -16,7 +17,7 @@ from dotnetdiag.analysis.request_spans import Followed, RequestSpans
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.waits import CONTENDED, GOT
 from dotnetdiag.events import EventSchema
-from dotnetdiag.trace.distinct import distinct, is_among, ranked
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -219,7 +220,7 @@ class Pauses:
     def __init__(self, suspending: Kept, restarted: Kept) -> None:
         own, ends = paused(suspending, restarted)
         self._lines: dict[int, tuple[Array, Array]] = {}
-        for pid, rows in _by_process(suspending.pid[own]):
+        for pid, rows in places_of(suspending.pid[own]):
             begin, end = rest_of_overlaps(suspending.ms[own[rows]], ends[rows])
             so_far = np.cumsum(end - begin)
             total = np.stack([np.append(0.0, so_far[:-1]), so_far], axis=1).reshape(-1)
@@ -229,19 +230,8 @@ class Pauses:
         """For how long, in ms, between these times; what has not ended (NaN) is under way to the last."""
         end = np.where(np.isnan(end), np.inf, end)
         made = np.zeros(len(begin))
-        for process, of in _by_process(pid) if self._lines else ():
+        for process, of in places_of(pid) if self._lines else ():
             if process in self._lines:
                 times, total = self._lines[process]
                 made[of] = np.interp(end[of], times, total) - np.interp(begin[of], times, total)
         return made
-
-
-def _by_process(pid: Array) -> Iterator[tuple[int, Array]]:
-    """Each process, and the places of its rows, in their order."""
-    if not len(pid):
-        return
-    kinds, which = ranked(pid)
-    order = np.argsort(which, kind="stable")
-    yield from zip(
-        kinds.tolist(), np.split(order, np.cumsum(np.bincount(which, minlength=len(kinds)))[:-1]), strict=True
-    )

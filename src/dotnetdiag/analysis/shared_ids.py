@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.pairs import in_order, open_at_once
+from dotnetdiag.trace.distinct import is_among
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -47,7 +48,7 @@ class SharedIds:
         several = known[count > 1]
         if not len(several):
             return
-        own, ends = (np.flatnonzero(np.isin(some, several)) for some in (starts, stops))
+        own, ends = (np.flatnonzero(is_among(some, several)) for some in (starts, stops))
         codes, ms = np.append(starts[own], stops[ends]), np.append(start_ms[own], stop_ms[ends])
         order = in_order(codes, ms, np.arange(len(codes)) >= len(own))
         codes, ms, is_stop = codes[order], ms[order], order >= len(own)
@@ -55,7 +56,7 @@ class SharedIds:
         begun = np.maximum.accumulate(np.where(~is_stop & (level == 1), np.arange(len(codes)), 0))
         second = np.flatnonzero(~is_stop & (level == 2))
         found, first = np.unique(codes[second], return_index=True)
-        is_new = ~np.isin(found, self._keys)
+        is_new = ~is_among(found, self._keys)
         at = second[first[is_new]]
         place = np.searchsorted(self._keys, found[is_new])
         self._keys = np.insert(self._keys, place, found[is_new])

@@ -15,6 +15,7 @@ from typing import IO
 
 import numpy as np
 
+from dotnetdiag.analysis.distinct import places_of
 from dotnetdiag.analysis.filters import with_states
 from dotnetdiag.analysis.lanes import lanes, tops
 from dotnetdiag.analysis.profile import Array
@@ -197,12 +198,9 @@ class _Trace:
         made = np.zeros(len(slices), np.int64)
         keys = np.stack([slices.pid, slices.tid if slices.of_threads else np.zeros_like(slices.pid)], axis=1)
         owners, which = np.unique(keys, axis=0, return_inverse=True)
-        tops = np.flatnonzero(top == np.arange(len(slices)))
-        of_owner = which.reshape(-1)[tops]
-        by_owner = tops[np.argsort(of_owner, kind="stable")]
-        ends = np.cumsum(np.bincount(of_owner, minlength=len(owners)))
-        for place, (pid, tid) in enumerate(owners.tolist()):
-            rows = by_owner[ends[place - 1] if place else 0 : ends[place]]
+        outer = np.flatnonzero(top == np.arange(len(slices)))
+        for owner, own in places_of(which.reshape(-1)[outer]):
+            rows, (pid, tid) = outer[own], owners[owner].tolist()
             lane = lanes(slices.start_ns[rows], end[rows])
             above = self._thread(pid, tid) if slices.of_threads else self._process(pid)
             uuids = [self._track(above, slices.kind, lane) for lane in range(int(lane.max(initial=0)) + 1)]

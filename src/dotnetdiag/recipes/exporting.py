@@ -70,8 +70,9 @@ def convert_file(
     copies = options.nettrace_version is None
     kept = {name for name, path in plan.items() if copies and name == NETTRACE and _is_same(path, source)}
     written = {name: path for name, path in plan.items() if name not in kept}
-    check_outputs([path for name, path in written.items() if name == NETTRACE], force=options.force)
-    check_outputs([path for name, path in written.items() if name != NETTRACE], force=options.force, sources=[source])
+    for replaces in (True, False):
+        paths = [path for name, path in written.items() if (name == NETTRACE) is replaces]
+        check_outputs(paths, force=options.force, sources=[source], replaces=replaces)
     trace = open_trace(source)
     lost = trace.lost.total if trace.lost.known else None
     made = []

@@ -14,7 +14,6 @@ import errno
 import io
 import os
 import stat
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,15 +33,16 @@ def is_stdout(path: Path) -> bool:
         return False
 
 
-def check_outputs(paths: Iterable[Path], *, force: bool, sources: Iterable[Path] = ()) -> None:
+def check_outputs(paths: Iterable[Path], *, force: bool, sources: Iterable[Path] = (), replaces: bool = False) -> None:
     """Raises OutputExists for the first that is there and may not be overwritten, OutputError for one that cannot be written, and UsageError
-    for one that is also read: one of ``sources``, by whichever name; and for two that are one.
+    for one that is also read: one of ``sources``, by whichever name; and for two that are one. What ``replaces`` a source, when it is whole, may have
+    its name, and not be written into it through standard output.
 
     Nothing is opened: whether somebody reads a FIFO is not known here, since its reader would see an end.
     """
     sources, places = list(sources), set[str]()
     for path in paths:
-        if any(is_same_file(path, source) for source in sources):
+        if (is_stdout(path) or not replaces) and any(is_same_file(path, source) for source in sources):
             raise UsageError(f"{path} is what is read: name another file to write")
         try:
             if not is_stdout(path):
@@ -67,24 +67,6 @@ def is_same_file(one: Path, other: Path) -> bool:
         return stat.S_ISREG(status.st_mode) and os.path.samestat(status, other.stat())
     except (OSError, ValueError):
         return False
-
-
-def _is_read(status: os.stat_result) -> bool:
-    """Whether this process has a plain file open to read it: a recording that is mapped stays open for as long."""
-    if not stat.S_ISREG(status.st_mode) or sys.platform == "win32":
-        return False
-    import fcntl
-
-    try:
-        descriptors = [int(name) for name in os.listdir("/dev/fd")]
-    except OSError:
-        return False
-    for descriptor in descriptors:
-        with suppress(OSError):  # that of the list itself is closed by now
-            reads = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
-            if reads and os.path.samestat(os.fstat(descriptor), status):
-                return True
-    return False
 
 
 def _check(path: Path, force: bool) -> None:
@@ -276,8 +258,6 @@ def _private(path: str, flags: int) -> int:
 
 def _open_stream(path: Path) -> IO[bytes]:
     if is_stdout(path):
-        if _is_read(os.fstat(1)):
-            raise UsageError("stdout leads into what is read: name another file to write")
         descriptor = os.dup(1)
     else:
         try:

@@ -141,6 +141,7 @@ def trim(
 
     Raises UsageError for a time after the end.
     """
+    check_outputs([output], force=force, sources=[source], replaces=True)
     trace = open_trace(source)
     trace.raw.require_within(trace.raw.ticks_between(start_s, end_s))
     return _part(trace, output, part_of(trace, time=(start_s, end_s), naming=not strict), force, is_part=True)
@@ -158,6 +159,7 @@ def filter_events(
     """The events of some providers, and events by name; and what names them (``trace.part``) unless ``strict``."""
     if not providers and not names:
         raise UsageError("nothing to filter by: give providers or events")
+    check_outputs([output], force=force, sources=[source], replaces=True)
     trace = open_trace(source)
     wanted = {number for text in providers for number in trace.raw.types.find_provider(text)}
     wanted |= {number for text in names for number in trace.raw.types.find(text)}
@@ -173,6 +175,7 @@ def _part(trace: Trace, output: Path, keep: npt.NDArray[np.bool_], force: bool, 
 
 def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -> Rewritten:
     """All events in time order, in nettrace 6 (``trace.merge``)."""
+    check_outputs([output], force=force, sources=sources, replaces=True)
     traces = [open_trace(source) for source in sources]
     for trace in traces:
         if undefined := int(_undefined(trace.raw.contents).sum()):
@@ -200,7 +203,7 @@ def redact_file(
     source: Path, output: Path, *, fields: Sequence[str] = (), force_partial: bool = False, force: bool = False
 ) -> Rewritten:
     """The same file with texts replaced in place (``trace.redact``)."""
-    check_outputs([output], force=force)
+    check_outputs([output], force=force, sources=[source], replaces=True)
     trace = open_trace(source)
     done = redact(trace, fields, force_partial=force_partial)
     with replacing(output, force=force) as file:
