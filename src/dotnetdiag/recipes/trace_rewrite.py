@@ -141,9 +141,9 @@ def trim(
 
     Raises UsageError for a time after the end.
     """
-    check_outputs([output], force=force, sources=[source], replaces=True)
     trace = open_trace(source)
     trace.raw.require_within(trace.raw.ticks_between(start_s, end_s))
+    check_outputs([output], force=force, sources=[source], replaces=True)
     return _part(trace, output, part_of(trace, time=(start_s, end_s), naming=not strict), force, is_part=True)
 
 
@@ -159,10 +159,10 @@ def filter_events(
     """The events of some providers, and events by name; and what names them (``trace.part``) unless ``strict``."""
     if not providers and not names:
         raise UsageError("nothing to filter by: give providers or events")
-    check_outputs([output], force=force, sources=[source], replaces=True)
     trace = open_trace(source)
     wanted = {number for text in providers for number in trace.raw.types.find_provider(text)}
     wanted |= {number for text in names for number in trace.raw.types.find(text)}
+    check_outputs([output], force=force, sources=[source], replaces=True)
     return _part(trace, output, part_of(trace, metadata_ids=wanted, naming=not strict), force)
 
 
