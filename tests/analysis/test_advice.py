@@ -64,6 +64,16 @@ def test_of_several_processes_each_has_its_own_collections() -> None:
     assert all(": 10 of 22 collections are induced" in text for text in found)
 
 
+@pytest.mark.parametrize("payload", [b"", struct.pack("<I", 7), struct.pack("<II", 7, 1)])
+def test_collections_of_which_little_is_told_are_no_mistake(payload: bytes) -> None:
+    """As in a damaged file: neither a reason nor a type, nor a generation."""
+    made = advice(
+        traced(event(1, 9, 1, struct.pack("<IIH", 1, 7, 0)), event(2, 1, 2, payload), event(9, 3, 1, bytes(2)))
+    )
+    assert "gc" not in made.lacking
+    assert len(made.findings) == 0
+
+
 @pytest.mark.parametrize("name", ["counters-10", "heap-10"])
 def test_of_what_is_well_nothing_is_said(name: str) -> None:
     made = advised(name)

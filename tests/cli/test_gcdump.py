@@ -195,6 +195,8 @@ def test_a_diff_fails_above_a_limit(file: Path, tmp_path: Path) -> None:
     assert "above the limit" in done.stdout
     assert run("diff", file, after, "--fail-above", "100%").exit_code == 0
     assert run("diff", file, after, "--fail-above", "241B").exit_code == 0
+    assert [run("diff", file, after, "--fail-above", none).exit_code for none in ("0", "0%")] == [1, 1]
+    assert run("diff", file, file, "--fail-above", "0").exit_code == 0
     said = json.loads(run("diff", file, after, "--fail-above", "200", "--json").stdout)
     assert said["above"] == ["total", "App.Node"]
     assert said["grown_bytes"] == 240
@@ -379,7 +381,9 @@ def test_a_diff_knows_types_in_other_folders(tmp_path: Path) -> None:
     before = put("before.gcdump", ["/shared/10.0.13/CoreLib.dll", "/app/A.dll"])
     done = run("diff", before, after, "--fail-above", "1")
     assert done.exit_code == 1
-    marked = [line for line in done.stdout.splitlines() if "App.A" in line and " > " not in line]
+    marked = [
+        line for line in done.stdout.splitlines() if "App.A" in line and " > " not in line and line.lstrip()[0] in "+-"
+    ]
     assert ["above the limit" in line for line in marked] == [True, False]  # what has gone of the other module
     (grown, _) = json.loads(run("diff", before, after, "--json").stdout)["types"]
     assert grown["module"] == "/app/B.dll"

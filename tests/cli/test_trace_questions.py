@@ -324,6 +324,23 @@ def gc_report(stacks: list[list[str]]) -> Any:
     return replace(made, by_stack=Table({"collections": [3] * len(stacks), "stack": stacks}))
 
 
+@pytest.mark.parametrize("missing", [("generation",), ("reason",), ("type",), ("generation", "reason", "type")])
+@pytest.mark.parametrize("of_all", [True, False])
+def test_what_is_not_told_of_a_collection_is_left_empty(
+    missing: tuple[str, ...], of_all: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first version of the event tells a number alone, and a damaged file may tell of anything else."""
+    made = dd.gc(Trace(data_of("gccollect-10.nettrace")))
+    rows = made.collections.to_pylist()
+    for row in rows if of_all else rows[:1]:
+        row.update(dict.fromkeys(missing))
+    show_gc(replace(made, collections=Table({name: [row[name] for row in rows] for name in rows[0]})), 30)
+    text = capsys.readouterr().out
+    lost = len(rows) if of_all else 1
+    assert (f"{lost} of a generation that is not told" in text) == ("generation" in missing)
+    assert "None" not in text
+
+
 def test_those_who_asked_for_collections_and_are_not_shown_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     stacks = [["0x1234"], *([f"app!App.Ask{one}()"] for one in range(3))]
     for number, last in ((1, ["3 more"]), (2, ["2 more"]), (3, ["1 more"])):

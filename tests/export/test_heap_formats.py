@@ -22,10 +22,11 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from tests.export.browser import Page, running
 from tests.heap.help import heap_of
-from tests.heap.made import heap_from, made
+from tests.heap.made import heap_from, made, two_of_one_name
 from tests.nettrace.recordings import data_of
 
 from dotnetdiag.errors import UsageError
+from dotnetdiag.events.columns import Text
 from dotnetdiag.export.heap_formats import HEAP_FORMATS, heap_format, heap_format_of
 from dotnetdiag.heap import Completeness, Heap, HeapFacts
 from dotnetdiag.heap.holders import is_pseudo_node
@@ -199,6 +200,18 @@ def test_the_page_lets_its_own_script_run_and_nothing_else() -> None:
     assert "http" not in re.sub(r"<style>.*?</style>", "", page.partition("<body>")[0], flags=re.DOTALL).replace(
         "http-equiv", ""
     )
+
+
+def test_ways_on_the_page_are_of_one_type_whatever_it_is_named() -> None:
+    """Two types of one name, and one that is named as an address is."""
+    heap = two_of_one_name("HolderA", 100, 60)
+    names = ["0x10" if name == "HolderC" else name for name in heap.type_name.to_pylist()]
+    data = data_in(written(replace(heap, type_name=Text.from_pylist(names)), "html").decode())
+    keys = list(zip(data["types"]["name"], data["types"]["module"], strict=True))
+    ways = {keys[int(number)]: [(way["count"], way["path"]) for way in its] for number, its in data["paths"].items()}
+    assert ways["Foo", "a.dll"] == [(100, ["[.NET Roots]", "HolderA", "Foo"])]
+    assert ways["Foo", "b.dll"] == [(60, ["[.NET Roots]", "HolderB", "Foo"])]
+    assert ways["0x10", "app.dll"] == [(1, ["[.NET Roots]", "0x10"])]
 
 
 def test_the_tree_of_the_page_is_that_of_the_heap(real: Heap) -> None:

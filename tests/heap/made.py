@@ -59,6 +59,19 @@ def holding(leaked: int, *, others: int = 0) -> Heap:
     return heap_from(types, edges, sizes=[10] * len(types))
 
 
+def two_of_one_name(held_by: str, first: int, second: int) -> Heap:
+    """``first`` objects ``Foo`` of a.dll, held by that one, and ``second`` of b.dll, held by HolderB."""
+    holders = ["HolderA", "HolderB", "HolderC"]
+    types = ["[.NET Roots]", *holders, *["a"] * first, *["b"] * second]
+    edges = [(0, 1), (0, 2), (0, 3)]
+    edges += [(1 + holders.index(held_by), 4 + number) for number in range(first)]
+    edges += [(2, 4 + first + number) for number in range(second)]
+    modules = [None, *["app.dll"] * 3, "a.dll", "b.dll"]
+    heap = with_pseudo_nodes(heap_from(types, edges, sizes=[0, *[24] * (len(types) - 1)], modules=modules))
+    names = ["Foo" if name in ("a", "b") else name for name in heap.type_name.to_pylist()]
+    return replace(heap, type_name=Text.from_pylist(names))
+
+
 def with_pseudo_nodes(heap: Heap) -> Heap:
     """The same, with no address of what holds roots."""
     is_pseudo = [is_pseudo_node(name) for name in heap.type_name.to_pylist()]

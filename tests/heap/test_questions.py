@@ -65,6 +65,26 @@ def test_namespaces_are_those_of_the_type_and_not_of_its_arguments() -> None:
     ]
 
 
+@pytest.mark.parametrize(("name", "other"), [("12345", "0x3039"), ("0x10", "16"), ("0x1010", "4112")])
+def test_a_type_may_be_named_as_an_address_is(name: str, other: str) -> None:
+    """An obfuscator may name it so. 0x1010 is also where it is."""
+    heap = heap_from(["[.NET Roots]", name, "B"], [(0, 1), (1, 2)])
+    found = heap.paths_to_root(name)
+    assert found.values("path") == [["[.NET Roots]", name]]
+    is_there = name == "0x1010"
+    assert found.notes == (
+        (f"{name} is the name of a type here; {other} is the object at that address",) if is_there else ()
+    )
+    if is_there:
+        assert (
+            heap.paths_to_root(other).values("path")
+            == heap.paths_to_root(0x1010).values("path")
+            == [["[.NET Roots]", name]]
+        )
+    with pytest.raises(UnknownName, match="no object '0x77' in the heap"):
+        heap.paths_to_root("0x77")
+
+
 def test_what_holds_roots_is_none_of_what_keeps_most_alive() -> None:
     heap = a_cache(3)
     assert heap.by_retained.values("type") == [ARRAY, "List", "Item"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tests.heap.made import heap_from, holding
+from tests.heap.made import heap_from, holding, two_of_one_name
 
+from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import kernels, way_growth
 from dotnetdiag.heap.way_growth import BytesByWay, GrownWays
 
@@ -50,3 +53,22 @@ def test_of_too_many_ways_those_of_most_bytes_are_remembered(monkeypatch: pytest
     monkeypatch.setattr(way_growth, "MOST_WAYS", 2)
     known = BytesByWay.of(holding(5))
     assert known.sizes.tolist() in ([500, 50], [50, 500])
+
+
+def test_of_two_types_of_one_name_each_has_its_own_way() -> None:
+    """What one of them did is told of the other nowhere: that of a.dll moved, and that of b.dll grew."""
+    before, after = two_of_one_name("HolderA", 500, 10), two_of_one_name("HolderC", 500, 200)
+    grown = GrownWays(BytesByWay.of(before), after)
+    assert grown.path("Foo", "b.dll") == ("[.NET Roots]", "HolderB", "Foo")
+    assert grown.path("Foo", "/other/folder/a.dll") == ("[.NET Roots]", "HolderC", "Foo")
+    assert grown.path("Foo") == ("[.NET Roots]", "HolderC", "Foo")
+    assert grown.path("Foo", "c.dll") is None
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_where_a_heap_tells_no_module_types_of_one_name_are_one(which: int) -> None:
+    heaps = [two_of_one_name("HolderA", 5, 10), two_of_one_name("HolderA", 5, 12)]
+    heaps[which] = replace(heaps[which], type_module=Text.from_pylist([None] * len(heaps[which].type_name)))
+    grown = GrownWays(BytesByWay.of(heaps[0]), heaps[1])
+    assert grown.path("Foo", "b.dll") == ("[.NET Roots]", "HolderB", "Foo")
+    assert grown.path("Foo", "a.dll") == ("[.NET Roots]", "HolderB", "Foo")

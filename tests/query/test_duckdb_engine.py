@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from tests.nettrace.recordings import recordings
+from tests.nettrace.recordings import data_of, recordings
 from tests.query.asked import named, opened, saved
 
 import dotnetdiag as dd
@@ -419,3 +419,31 @@ def test_what_a_report_is_called_with_is_any_text_and_a_comment_is_none(tmp_path
             count(wrong)
     with pytest.raises(UnknownName, match="'nothing'"):
         count("stacks('nothing')")
+
+
+def test_open_traces_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    """They are named without their folders; what one of them lacks was forgotten for what the other has."""
+    paths = []
+    for folder, begin in (("a", "lossy-10"), ("b", "gccollect-10")):
+        (tmp_path / folder).mkdir()
+        paths.append(tmp_path / folder / "app.nettrace")
+        paths[-1].write_bytes(data_of(named(begin)))
+    query = "select file, count(*) as n from events group by all order by all"
+    by_path = dd.sql(paths, query)
+    traces = [dd.open(path) for path in paths]
+    made = dd.sql(traces, query)
+    assert made.to_pylist() == by_path.to_pylist()
+    assert made.losses == by_path.losses
+    assert made.losses.lost
+    alone = dd.sql(traces[:1], query)
+    assert alone.values("file") == ["app.nettrace"]
+    same = [Trace(data_of(named("gccollect-10")), name=name) for name in ("x", "x", "x (2)")]
+    assert dd.sql(same, query).values("file") == ["x", "x (2)", "x (3)"]
+
+
+def test_a_trace_and_its_file_are_one_recording(tmp_path: Path) -> None:
+    (path,) = saved(tmp_path, "gccollect-10")
+    trace = dd.open(path)
+    ways: list[list[Any]] = [[trace, path], [path, trace], [trace, dd.open(path)], [path, path]]
+    for given in ways:
+        assert dd.sql(given, "select count(*) as n from gc").to_pylist() == [{"n": 22}]

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.heap.made import heap_from, holding
+from tests.heap.made import heap_from, holding, two_of_one_name
 from tests.nettrace.recordings import data_of
 
 import dotnetdiag as dd
@@ -139,6 +139,15 @@ def test_suspects_stand_below_those_that_hold_them() -> None:
     assert held(found) == [("A[]", None), ("A", "A[]"), ("B", "A"), ("X", None)]
 
 
+def test_suspects_of_one_name_are_not_one() -> None:
+    found = held_below([suspect("Foo", "Root", "A"), suspect("Foo", "Root", "B"), suspect("B", "Root")])
+    assert [(one.row["type"], one.path[1], one.held_by) for one in found] == [
+        ("Foo", "A", None),
+        ("B", "B", None),
+        ("Foo", "B", "B"),
+    ]
+
+
 def test_suspects_in_a_circle_stand_below_the_one_that_is_nearest_to_the_roots() -> None:
     """Handlers of a static event, a tree, what hangs on them, and something small beside."""
     found = held_below(
@@ -219,6 +228,18 @@ def test_a_suspect_is_held_by_what_grew_and_not_by_what_holds_most() -> None:
     (suspect,) = seen.result(None).suspects
     assert suspect.row["type"] == "Byte[]"
     assert suspect.path == ("Root", "Leak", "Byte[]")
+
+
+@pytest.mark.usefixtures("all_suspected")
+def test_suspects_of_one_name_have_ways_of_their_own() -> None:
+    seen = _Seen()
+    for count in (5, 50, 500):
+        heap = two_of_one_name("HolderA", count, 2 * count)
+        seen.take(CollectedHeap(heap=heap, pid=1, size_bytes=0, duration_s=0.0, attempts=1), 0.0)
+    assert {(one.row["module"], one.path[1]) for one in seen.result(None).suspects} == {
+        ("a.dll", "HolderA"),
+        ("b.dll", "HolderB"),
+    }
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -274,7 +274,7 @@ class _Collections:
         self.count = self.of_gen2 = 0
         self.is_told = False
         self.paused = self.longest = self.suspended = self.induced_ms = 0.0
-        self.reasons, self.callers = Counter[str](), Counter[str]()
+        self.reasons, self.callers = Counter[str | None](), Counter[str]()
 
     def add(self, columns: Mapping[str, Column], rows: Array) -> None:
         """Some more."""
@@ -335,8 +335,8 @@ def _of_one_gc(of: _Collections, seconds: float, process: str) -> Finding | None
     return Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
 
 
-def _is_induced(reason: str) -> bool:
-    return reason.startswith("Induced") or reason == str(INDUCED_AGGRESSIVE)
+def _is_induced(reason: str | None) -> bool:
+    return reason is not None and (reason.startswith("Induced") or reason == str(INDUCED_AGGRESSIVE))
 
 
 def _allocated(made: GcReport, allocated: AllocationReport) -> str:

@@ -33,7 +33,10 @@ def show(made: GcReport, number: int) -> None:
             echo(f"note: {note}")
         return
     generations = counts(made.collections, "generation")
-    by_generation = ", ".join(f"{generations[one]:,} of gen{one}" for one in sorted(generations))
+    told = sorted(one for one in generations if one is not None)
+    by_generation = ", ".join(f"{generations[one]:,} of gen{one}" for one in told)
+    if generations[None]:
+        by_generation += f"{', ' if told else ''}{generations[None]:,} of a generation that is not told"
     induced = f"; {totals.induced:,} induced" if totals.induced else ""
     by = counts(made.collections, "induced_by") if totals.induced else Counter[str]()
     if named := [one for one in by if is_named(one)]:  # few of many
@@ -141,9 +144,9 @@ def _cells(row: dict[str, Any], several: bool, background: Sequence[str]) -> tup
     return (
         *((str(row["pid"]),) if several else ()),
         str(row["number"]),
-        str(row["generation"]),
-        row["reason"],
-        row["type"].removesuffix("GC"),
+        "" if row["generation"] is None else str(row["generation"]),
+        row["reason"] or "",
+        (row["type"] or "").removesuffix("GC"),
         f"{row['start_ms']:,.3f}",
         f"{row['pause_ms']:,.3f}",
         *(_or_nothing(row[f"{phase}_ms"]) for phase in ("suspend", *_PHASES)),

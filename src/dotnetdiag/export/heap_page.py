@@ -19,6 +19,7 @@ from dotnetdiag.export.texts import clean
 from dotnetdiag.heap.advice import unreached_bytes
 from dotnetdiag.heap.heap import Heap
 from dotnetdiag.heap.holders import is_pseudo_node
+from dotnetdiag.heap.paths import ways_to_types
 
 MOST_BOXES = 12_000
 """Rows of the tree: those that keep most alive."""
@@ -105,12 +106,13 @@ def _tree(heap: Heap, numbers: dict[tuple[str | None, str | None], int]) -> dict
 
 def _paths(heap: Heap, numbers: dict[tuple[str | None, str | None], int]) -> dict[int, list[dict[str, Any]]]:
     made: dict[int, list[dict[str, Any]]] = {}
-    done: set[str] = set()
+    kinds: dict[tuple[str | None, str | None], list[int]] = {}
+    for number, key in enumerate(zip(heap.type_name.to_pylist(), heap.type_module.to_pylist(), strict=True)):
+        kinds.setdefault(key, []).append(number)
     for row in heap.by_retained[:_MOST_PATHS].to_pylist() + heap.types[:_MOST_PATHS].to_pylist():
-        name, key = row["type"], (row["type"], row["module"])
-        if not name or name in done or row["module"] is None:
+        key = row["type"], row["module"]
+        if not all(key) or numbers.get(key) in made or key not in kinds:
             continue
-        done.add(name)
         made[numbers.setdefault(key, len(numbers))] = [
             {
                 "count": way["count"],
@@ -118,6 +120,6 @@ def _paths(heap: Heap, numbers: dict[tuple[str | None, str | None], int]) -> dic
                 "shortest": way["is_shortest"],
                 "path": [clean(step) for step in way["path"]],
             }
-            for way in heap.paths_to_root(name, _WAYS).to_pylist()
+            for way in ways_to_types(heap, kinds[key], _WAYS).to_pylist()
         ]
     return made

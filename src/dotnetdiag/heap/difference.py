@@ -101,9 +101,9 @@ def numbers_by_type(graph: Graph, alike: frozenset[str | None] = frozenset()) ->
     modules: dict[_Key, str | None] = {}
     group_of = [0]  # of what nothing is known of
     for name, path in zip(names[1:], paths[1:], strict=True):
-        key = (name, None if name in alike else _file_name(path))
+        key = (name, None if name in alike else module_file(path))
         group_of.append(groups.setdefault(key, len(groups) + 1))
-        if key not in modules or _file_name(modules[key]) is None:
+        if key not in modules or module_file(modules[key]) is None:
             modules[key] = path
     which, kept = graph.node_type, graph.retained_by_type
     if len(groups) + 1 < len(group_of):
@@ -114,7 +114,7 @@ def numbers_by_type(graph: Graph, alike: frozenset[str | None] = frozenset()) ->
     return NumbersByType({key: rows[group] for key, group in groups.items() if rows[group][0]}, modules)
 
 
-def _file_name(path: str | None) -> str | None:
+def module_file(path: str | None) -> str | None:
     """Of a module; None of one whose path is not known, which has its address for a name."""
     if path is None or path.startswith("Module(0x"):
         return None
@@ -145,7 +145,7 @@ def _without_modules(table: NumbersByType, names: frozenset[str | None]) -> Numb
         one = (key[0], None) if key[0] in names else key
         known = numbers.get(one, (0, 0, 0))
         numbers[one] = (known[0] + row[0], known[1] + row[1], known[2] + row[2])
-        if _file_name(modules.get(one)) is None:
+        if module_file(modules.get(one)) is None:
             modules[one] = table.modules[key]
     return NumbersByType(numbers, modules)
 
@@ -176,7 +176,7 @@ def _types(before: Graph, after: Graph) -> Table:
     if alike := alike_names((earlier, later)):
         earlier, later = numbers_by_type(before, alike), numbers_by_type(after, alike)
     modules = {**earlier.modules, **later.modules}
-    modules |= {key: path for key, path in earlier.modules.items() if _file_name(modules[key]) is None}
+    modules |= {key: path for key, path in earlier.modules.items() if module_file(modules[key]) is None}
     rows = _joined(earlier.numbers, later.numbers, 1)
     return Table(
         {

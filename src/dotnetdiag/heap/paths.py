@@ -23,6 +23,7 @@ from dotnetdiag.heap.graph import row_count
 from dotnetdiag.heap.holders import DEPENDENT
 from dotnetdiag.heap.kernels import NONE, Ways, mark_below, sums
 from dotnetdiag.table import Table
+from dotnetdiag.trace.distinct import is_among
 
 if TYPE_CHECKING:
     from dotnetdiag.heap.graph import Graph
@@ -41,30 +42,46 @@ _MOST_REFERENCES, _MOST_WAYS, _MOST_CLIMB = 1 << 16, 64, 256
 
 
 def find_nodes(graph: Graph, what: str | int) -> Array:
-    """The nodes of a type, or the one at an address; :func:`meant_types` says which types are meant. UnknownName where there is none, UsageError
-    for what is neither.
+    """The nodes of a type, or the one at an address; :func:`meant_types` says which types are meant. A type whose whole name reads as an address
+    is meant before that. UnknownName where there is none, UsageError for what is neither.
     """
     return _find(graph, what)[0]
 
 
-def _find(graph: Graph, what: str | int) -> tuple[Array, list[str]]:
-    """(nodes, the names of their types where the name of none was given)."""
+def _find(graph: Graph, what: str | int) -> tuple[Array, tuple[str, ...]]:
+    """(nodes, what is to be told of how they were found)."""
     address = _address(what)
-    if address is not None:
-        rows = (
-            np.flatnonzero(graph.node_address == np.uint64(address)) if 0 < address < 1 << 64 else np.zeros(0, np.int64)
-        )
+    names = [name or "" for name in graph.type_name.to_pylist()] if isinstance(what, str) else []
+    if address is not None and what not in names[1:]:
+        rows = _at_address(graph, address)
         if not len(rows):
             raise UnknownName("object", f"{address:#x}", where="in the heap")
-        return rows, []
+        return rows, ()
     assert isinstance(what, str)
-    names = [name or "" for name in graph.type_name.to_pylist()]
     kinds = meant_types(names, what)
     if not kinds:
         raise UnknownName("type", what, near(what, names[1:]), where="in the heap")
-    rows = np.flatnonzero(np.isin(graph.node_type, kinds))
+    rows = _of_types(graph, kinds)
+    if address is not None:
+        hidden = f"{what} is the name of a type here; {_other_form(what)} is the object at that address"
+        return rows, (hidden,) if len(_at_address(graph, address)) else ()
     there = np.unique(graph.node_type[rows]).tolist()
-    return rows, list(dict.fromkeys(names[kind] for kind in there if names[kind] != what))
+    matched = list(dict.fromkeys(names[kind] for kind in there if names[kind] != what))
+    more = f" and {len(matched) - MOST_NAMES:,} more" if len(matched) > MOST_NAMES else ""
+    return rows, (f"matched: {', '.join(matched[:MOST_NAMES])}{more}",) if matched else ()
+
+
+def _at_address(graph: Graph, address: int) -> Array:
+    return np.flatnonzero(graph.node_address == np.uint64(address)) if 0 < address < 1 << 64 else np.zeros(0, np.int64)
+
+
+def _of_types(graph: Graph, kinds: Sequence[int]) -> Array:
+    return np.flatnonzero(is_among(graph.node_type, np.array(kinds, np.int64)))
+
+
+def _other_form(address: str) -> str:
+    """The same number, in figures that are no type's name by the same chance."""
+    return hex(int(address)) if address.isdecimal() else str(int(address, 16))
 
 
 def meant_types(names: Sequence[str], what: str) -> list[int]:
@@ -113,7 +130,16 @@ def path_table(graph: Graph, what: str | int, limit: int) -> Table:
     """The way to each of the objects, from what lasts where it is reached from there; then others: over each other object that refers to it, or to
     one before it, and is not itself reached by way of one of them. First ways first, the shortest first, and then those of most objects.
     """
-    wanted, names = _find(graph, what)
+    wanted, notes = _find(graph, what)
+    return _table(graph, wanted, notes, limit)
+
+
+def ways_to_types(graph: Graph, kinds: Sequence[int], limit: int) -> Table:
+    """As :func:`path_table`, to the objects of types by their numbers: names may be several types', and anything."""
+    return _table(graph, _of_types(graph, kinds), (), limit)
+
+
+def _table(graph: Graph, wanted: Array, notes: tuple[str, ...], limit: int) -> Table:
     limit = row_count(limit, "ways")
     found = _Search(graph, wanted)
     rows = found.rows(limit)
@@ -128,7 +154,7 @@ def path_table(graph: Graph, what: str | int, limit: int) -> Table:
         },
         title="ways from the roots",
         units={"bytes": "bytes"},
-        notes=(*_notes(graph, names, len(wanted), len(wanted) - len(found.reached)), *found.left_out),
+        notes=(*notes, *_unreached(graph, len(wanted), len(wanted) - len(found.reached)), *found.left_out),
     )
 
 
@@ -137,15 +163,11 @@ def paths_to(graph: Graph, nodes: Array, limit: int) -> list[list[str]]:
     return [row.path for row in _Search(graph, nodes).rows(limit)]
 
 
-def _notes(graph: Graph, names: list[str], wanted: int, unreached: int) -> tuple[str, ...]:
-    notes = []
-    if names:
-        more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-        notes.append(f"matched: {', '.join(names[:MOST_NAMES])}{more}")
-    if unreached:
-        objects = "1 object is" if wanted == 1 else f"{wanted:,} objects are"
-        notes.append(f"{unreached:,} of {objects} not reached from any root: {graph.means_unreached}")
-    return tuple(notes)
+def _unreached(graph: Graph, wanted: int, unreached: int) -> tuple[str, ...]:
+    if not unreached:
+        return ()
+    objects = "1 object is" if wanted == 1 else f"{wanted:,} objects are"
+    return (f"{unreached:,} of {objects} not reached from any root: {graph.means_unreached}",)
 
 
 class _Search:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.heap.difference import module_file
 from dotnetdiag.heap.kernels import Ways, sums
 from dotnetdiag.heap.paths import BETWEEN, MOST_STEPS
+from dotnetdiag.trace.distinct import is_among
 
 if TYPE_CHECKING:
     from dotnetdiag.heap.graph import Graph
@@ -16,51 +19,81 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 MOST_WAYS = 1 << 20
-"""Of a heap that are remembered, those of most bytes: 16 MB."""
+"""Of a heap that are remembered, those of most bytes: 20 MB."""
 _BASE = 0x9E3779B97F4A7C15
 """Odd: the key of a way is the sum of the keys of its types, each multiplied by this as often as steps follow, in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class BytesByWay:
-    """``keys`` ascend, one for each way of names of types; ``sizes`` are the bytes of the objects at its end."""
+    """``keys`` ascend, one for each way of names of types, and of each the ``files`` of the type at its end: a number for each name of a module's
+    file, 0 where no module is told. ``sizes`` are the bytes of the objects there.
+    """
 
     keys: Array
+    files: Array
     sizes: Array
 
     @classmethod
     def of(cls, graph: Graph) -> BytesByWay:
         """What is left to compare when a heap is gone."""
-        keys, sizes, _ = _by_way(graph)
-        distinct, which = np.unique(keys, return_inverse=True)  # types of one name in several modules
-        _, totals = sums(which, sizes, len(distinct))
-        if len(distinct) > MOST_WAYS:
-            kept = np.sort(np.argpartition(totals, -MOST_WAYS)[-MOST_WAYS:])
-            distinct, totals = distinct[kept], totals[kept]
-        return cls(distinct, totals)
+        keys, sizes, ways = _by_way(graph)
+        files = _files(graph)[ways.type]
+        if len(keys) > MOST_WAYS:
+            kept = np.argpartition(sizes, -MOST_WAYS)[-MOST_WAYS:]
+            keys, files, sizes = keys[kept], files[kept], sizes[kept]
+        order = np.argsort(keys, kind="stable")
+        return cls(keys[order], files[order], sizes[order])
 
 
 class GrownWays:
     """The ways of a heap, compared with those of an earlier one."""
 
     def __init__(self, before: BytesByWay, after: Graph) -> None:
-        keys, sizes, self._ways = _by_way(after)
-        at = np.minimum(np.searchsorted(before.keys, keys), max(len(before.keys) - 1, 0))
-        known = before.keys[at] == keys if len(before.keys) else np.zeros(len(keys), np.bool_)
-        earlier = np.where(known, before.sizes[at] if len(before.keys) else 0, 0)
-        self._grown: Array = sizes.astype(np.int64) - earlier.astype(np.int64)
-        self._names = after.type_name.to_pylist()
+        self._before = before
+        self._keys, self._sizes, self._ways = _by_way(after)
+        self._names, self._files = after.type_name.to_pylist(), _files(after)
 
-    def path(self, name: str) -> tuple[str, ...] | None:
-        """The types from the root on, on which most bytes of a type are held that were not there before; None where none are."""
+    def path(self, name: str, module: str | None = None) -> tuple[str, ...] | None:
+        """The types from the root on, on which most bytes of a type are held that were not there before; None where are none. Of several types of
+        one name those of a ``module`` count, by the name of its file; all of them without one, and where a heap tells no module of one of them.
+        """
+        file = _number_of(module)
         kinds = [number for number, own in enumerate(self._names) if own == name]
-        ways = np.flatnonzero(np.isin(self._ways.type, kinds))
-        if not len(ways):
+        if file and not all(self._files[kinds]):
+            return self.path(name)
+        kinds = [number for number in kinds if file in (0, self._files[number])]
+        rows = np.flatnonzero(is_among(self._ways.type, np.array(kinds, np.int64)))
+        if not len(rows):
             return None
-        way = int(ways[np.argmax(self._grown[ways])])
-        if self._grown[way] <= 0:
+        keys, first, which = np.unique(self._keys[rows], return_index=True, return_inverse=True)
+        known = self._before
+        at = np.searchsorted(keys, known.keys)
+        earlier = np.flatnonzero(keys[np.minimum(at, len(keys) - 1)] == known.keys)
+        if file and not known.files[earlier].all():
+            return self.path(name)
+        if file:
+            earlier = earlier[known.files[earlier] == file]
+        grown = _sums(which, self._sizes[rows], len(keys)) - _sums(at[earlier], known.sizes[earlier], len(keys))
+        most = int(np.argmax(grown))
+        if grown[most] <= 0:
             return None
+        way = int(rows[first[most]])
         return tuple(BETWEEN if kind < 0 else self._names[kind] or "" for kind in self._ways.types_of(way, MOST_STEPS))
+
+
+def _sums(which: Array, sizes: Array, count: int) -> Array:
+    return sums(which, sizes, count)[1].astype(np.int64)
+
+
+def _files(graph: Graph) -> Array:
+    """Of each type the number of its module's file."""
+    return np.array([_number_of(module) for module in graph.type_module.to_pylist()], np.uint32)
+
+
+def _number_of(module: str | None) -> int:
+    file = module_file(module)
+    return 0 if file is None else zlib.crc32(file.encode("utf-8", "surrogatepass")) | 1
 
 
 def _by_way(graph: Graph) -> tuple[Array, Array, Ways]:

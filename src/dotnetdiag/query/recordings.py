@@ -37,11 +37,13 @@ class OpenTrace:
 
     trace: Trace
     opener: Callable[[str], Trace] | None = None
+    alias: str | None = None
+    """What it is told apart by from another one of its name."""
 
     @property
     def name(self) -> str:
-        """The trace's."""
-        return self.trace.name
+        """The trace's, or what was given for it."""
+        return self.trace.name if self.alias is None else self.alias
 
     def open(self) -> Trace:
         """It is."""

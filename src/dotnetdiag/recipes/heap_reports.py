@@ -108,12 +108,12 @@ def way_of_growth(before: Heap, after: Heap, made: HeapDiff) -> tuple[str, ...]:
     from dotnetdiag.heap.holders import is_pseudo_node
     from dotnetdiag.heap.way_growth import BytesByWay, GrownWays
 
-    sizes = zip(made.types.values("bytes_grown"), made.types.values("type"), strict=True)
-    grown = [(size, name) for size, name in sizes if name and size > 0 and not is_pseudo_node(name)]
+    rows = zip(*(made.types.values(name) for name in ("bytes_grown", "type", "module")), strict=True)
+    grown = [row for row in rows if row[1] and row[0] > 0 and not is_pseudo_node(row[1])]
     if not grown:
         return ()
-    _, name = max(grown, key=lambda one: one[0])
-    return GrownWays(BytesByWay.of(before), after).path(name) or ()
+    _, name, module = max(grown, key=lambda one: one[0])
+    return GrownWays(BytesByWay.of(before), after).path(name, module) or ()
 
 
 def parse_growth(text: str) -> Limit:
@@ -128,4 +128,6 @@ def parse_growth(text: str) -> Limit:
         raise GrammarError("limit", text, 0, "write 5% (of all bytes before), 100MB, 1.5GB or 64MiB")
     from dotnetdiag.recipes.sizes import size_bytes_of
 
+    if not number.strip("0."):
+        return Limit(amount=0.0, percent=False)  # nothing may grow
     return Limit(amount=float(size_bytes_of(stripped, "limit")), percent=False)

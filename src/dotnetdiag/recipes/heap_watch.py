@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import Cancelled, DiagnosticsError, UsageError
-from dotnetdiag.heap.difference import Growth, numbers_by_type
+from dotnetdiag.heap.difference import Growth, module_file, numbers_by_type
+from dotnetdiag.heap.paths import ways_to_types
 from dotnetdiag.heap.way_growth import BytesByWay, GrownWays
 from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_starting import waiting_check
@@ -187,53 +188,63 @@ class _Seen:
         grown = None
         if rows and self._last is not None:
             grown = GrownWays(self._ways[0 if len(self.samples) < 3 else 1], self._last)
-        suspects = held_below([Suspect(row=row, path=self._path(row["type"], grown)) for row in rows[:MOST_SUSPECTS]])
+        suspects = held_below([Suspect(row=row, path=self._path(row, grown)) for row in rows[:MOST_SUSPECTS]])
         return WatchedHeaps(samples=tuple(self.samples), growing=growing, suspects=tuple(suspects), problem=problem)
 
-    def _path(self, name: str | None, grown: GrownWays | None) -> tuple[str, ...]:
+    def _path(self, row: Mapping[str, Any], grown: GrownWays | None) -> tuple[str, ...]:
         assert self._last is not None
-        if name and grown is not None and (path := grown.path(name)) is not None:
+        name, module = row["type"], row["module"]
+        if name and grown is not None and (path := grown.path(name, module)) is not None:
             return path
-        ways = self._last.paths_to_root(name, 1).to_pylist() if name else []
+        names = zip(self._last.type_name.to_pylist(), self._last.type_module.to_pylist(), strict=True)
+        kinds = [
+            number for number, own in enumerate(names) if own[0] == name and module_file(own[1]) == module_file(module)
+        ]
+        ways = ways_to_types(self._last, kinds, 1).to_pylist() if name and kinds else []
         return tuple(ways[0]["path"]) if ways else ()
 
 
-def held_below(suspects: list[Suspect]) -> list[Suspect]:
+def held_below(suspects: Sequence[Suspect]) -> list[Suspect]:
     """The same, each before those that it holds, directly or not. ``held_by`` ends at a row that no other holds."""
     above = _nearest_above(suspects)
-    below: dict[str | None, list[Suspect]] = {}
-    for one in suspects:
-        over = above[one.row["type"]]
-        below.setdefault(over, []).append(replace(one, held_by=over))
+    below: dict[int | None, list[int]] = {}
+    for place, over in enumerate(above):
+        below.setdefault(over, []).append(place)
     made: list[Suspect] = []
     waiting = below.pop(None, [])[::-1]
     while waiting:
-        one = waiting.pop()
-        made.append(one)
-        waiting += below.pop(one.row["type"], [])[::-1]
+        place = waiting.pop()
+        over = above[place]
+        made.append(replace(suspects[place], held_by=None if over is None else suspects[over].row["type"]))
+        waiting += below.pop(place, [])[::-1]
     return made
 
 
-def _nearest_above(suspects: list[Suspect]) -> dict[str | None, str | None]:
-    """Of each type the one that is nearest before it on its way. Of types that hold each other in a circle one has None."""
-    paths = {one.row["type"]: one.path for one in suspects}
-    above = {
-        name: next((step for step in reversed(path[:-1]) if step in paths and step != name), None)
-        for name, path in paths.items()
-    }
-    for name in paths:
-        chain: list[str] = []
-        at = name
+def _nearest_above(suspects: Sequence[Suspect]) -> list[int | None]:
+    """Of each the place of the one that is nearest before it on its way: of several of one name, which ways tell alone, of the first. Of those that
+    hold each other in a circle one has None.
+    """
+    places: dict[str | None, int] = {}
+    for place, one in enumerate(suspects):
+        places.setdefault(one.row["type"], place)
+    above = [
+        next((places[step] for step in reversed(one.path[:-1]) if step in places and step != one.row["type"]), None)
+        for one in suspects
+    ]
+    for place in range(len(suspects)):
+        chain: list[int] = []
+        at: int | None = place
         while at is not None and at not in chain:
             chain.append(at)
             at = above[at]
         if at is not None:
-            above[_first_of_circle(chain[chain.index(at) :], paths)] = None
+            above[_first_of_circle(chain[chain.index(at) :], suspects, places)] = None
     return above
 
 
-def _first_of_circle(circle: list[str], paths: dict[str | None, tuple[str, ...]]) -> str:
-    """The type over which the shortest way from the root comes into a circle; of several the one that is first of all suspects."""
-    ranks = {name: rank for rank, name in enumerate(paths)}
-    entries = (next((at, step) for at, step in enumerate(paths[name]) if step in circle) for name in circle)
-    return min((at, ranks[step], step) for at, step in entries)[2]
+def _first_of_circle(circle: list[int], suspects: Sequence[Suspect], places: Mapping[str | None, int]) -> int:
+    """The one over which the shortest way from the root comes into a circle; of several the one that is first of all suspects."""
+    return min(
+        next((at, places[step]) for at, step in enumerate(suspects[place].path) if places.get(step) in circle)
+        for place in circle
+    )[1]

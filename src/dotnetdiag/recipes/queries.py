@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.query.files import RecordingFile, find_recordings
 from dotnetdiag.query.recordings import OpenTrace, Recording
 from dotnetdiag.recipes.outputs import check_outputs
@@ -55,11 +58,32 @@ def recordings_of(
     found: dict[object, Recording] = {}
     for one in given:
         if isinstance(one, Trace):
-            found[id(one)] = OpenTrace(one, _opener_like(one, opener))
+            path = one.raw.path
+            found[id(one) if path is None else os.path.realpath(path)] = OpenTrace(one, _opener_like(one, opener))
             continue
         for file in find_recordings(one, opener, options):
             found.setdefault(file.name if file.path is None else os.path.realpath(file.path), file)
-    return list(found.values()) or find_recordings([], opener)
+    return _told_apart(list(found.values())) or find_recordings([], opener)
+
+
+def _told_apart(recordings: list[Recording]) -> list[Recording]:
+    """The same with names that differ: open traces are named without their folders, and what came as bytes may have any name."""
+    names = Counter(one.name for one in recordings)
+    taken = {one.name for one in recordings if names[one.name] == 1 or not isinstance(one, OpenTrace)}
+    made: list[Recording] = []
+    for one in recordings:
+        if isinstance(one, OpenTrace) and names[one.name] > 1:
+            made.append(replace(one, alias=_free_name(one.trace.raw.path or one.name, taken)))
+            taken.add(made[-1].name)
+        else:
+            made.append(one)
+    return made
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    """It, or with a number behind it."""
+    numbered = (f"{name} ({number})" for number in count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
 def database(
