@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.analysis.traces import Seen, traced
+from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
-from dotnetdiag.analysis.jit import FOREGROUND, TIERED, TIERS, jit
+from dotnetdiag.analysis import followed
+from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.jit import FOREGROUND, TIERED, TIERS, JitFold, jit
 from dotnetdiag.analysis.kept_events import NONE, OTHERS, PooledTexts
 from dotnetdiag.events.columns import Text
+from dotnetdiag.trace import spilled
+from dotnetdiag.trace.trace import Trace
 
 
 def compiled(
@@ -66,3 +73,52 @@ def test_names_beyond_the_room_for_them_are_others() -> None:
     assert numbers[0][0] == numbers[0][2]
     assert texts.numbers(None, 2).tolist() == [NONE, NONE]
     assert texts[NONE] == ""
+
+
+@pytest.mark.parametrize("name", recordings())
+def test_answers_are_the_same_however_windows_come_and_whatever_lies_elsewhere(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (expected,) = fold(Trace(data_of(name), name=name), JitFold())
+    monkeypatch.setattr(spilled, "HELD_BYTES", 500)
+    monkeypatch.setattr(spilled, "SLICE_ROWS", 16)
+    monkeypatch.setattr(followed, "FOLLOWED_EVENTS", 1)
+    monkeypatch.setattr(followed, "_OPEN_TOGETHER", 2)
+    for rows in (7, 1 << 16):
+        (made,) = fold(Trace(data_of(name), name=name), JitFold(), rows=rows)
+        assert rounded(made.to_json()) == rounded(expected.to_json())
+
+
+def rounded(report: dict[str, Any]) -> dict[str, Any]:
+    """Sums of parts are sums of all but for the last bit."""
+    return {**report, "totals": {**report["totals"], "foreground_ms": pytest.approx(report["totals"]["foreground_ms"])}}
+
+
+def test_an_answer_may_be_asked_for_while_windows_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was told stays as it was, though an end comes later."""
+    monkeypatch.setattr(spilled, "HELD_BYTES", 200)
+    monkeypatch.setattr(followed, "FOLLOWED_EVENTS", 4)
+    begins, ends = zip(*(compiled(3 * at, at, f"M{at}", at) for at in range(1, 41)), strict=True)
+    trace = traced(*sorted((*begins, *ends), key=lambda one: one.ms))
+    made, fold_ = [], JitFold()
+    for window in trace.windows(fold_.wants, size=3):
+        fold_.feed(window)
+        made.append(fold_.result())
+    assert [one.totals.count for one in made] == [-(-3 * at // 2) for at in range(1, 27)] + [40]
+    assert [one.totals.unfinished for one in made] == [at % 2 for at in range(1, 27)] + [0]
+    assert made[0].methods.values("native_bytes") == [1, None]
+    assert made[-1].methods.values("native_bytes") == list(range(1, 41))
+    assert made[-1].methods.values("method") == [f"dynamicClass.M{at}()" for at in range(1, 41)]
+    assert made[-1].totals.compile_ms == pytest.approx(40.0)
+
+
+def test_of_nested_compilations_of_one_method_each_ends_its_own() -> None:
+    """A thread that compiles a method compiles another meanwhile, and another thread the same one."""
+    (a, a_end), (b, b_end) = compiled(1, 7, "A", 10), compiled(2, 8, "B", 20)
+    (c, c_end), (other, other_end) = compiled(2.5, 7, "A", 30), compiled(1.5, 7, "A", 40)
+    seen = [
+        a, replace(other, thread=2), b, c, replace(c_end, ms=3), replace(b_end, ms=4), replace(a_end, ms=5),
+        replace(other_end, ms=9, thread=2),
+    ]  # fmt: skip
+    rows = [(row["method"][-3:], row["compile_ms"], row["native_bytes"]) for row in jit(traced(*seen)).methods]
+    assert rows == [("A()", 4.0, 10), ("A()", 7.5, 40), ("B()", 2.0, 20), ("A()", 0.5, 30)]

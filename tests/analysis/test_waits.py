@@ -11,7 +11,7 @@ from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
-from dotnetdiag.analysis import lasting, spread
+from dotnetdiag.analysis import followed, spread
 from dotnetdiag.analysis.advice import AdviceFold
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.native import RuntimeFacts
@@ -285,8 +285,8 @@ def test_answers_are_the_same_however_windows_come_and_whatever_lies_elsewhere(
     expected = [_all_of(one) for one in fold(Trace(data_of(name), name=name), *(kind() for kind in kinds))]
     monkeypatch.setattr(spilled, "HELD_BYTES", 500)
     monkeypatch.setattr(spilled, "SLICE_ROWS", 16)
-    monkeypatch.setattr(lasting, "FOLLOWED_EVENTS", 1)
-    monkeypatch.setattr(lasting, "_OPEN_TOGETHER", 2)
+    monkeypatch.setattr(followed, "FOLLOWED_EVENTS", 1)
+    monkeypatch.setattr(followed, "_OPEN_TOGETHER", 2)
     monkeypatch.setattr(spread, "SORTED_VALUES", 0)
     for rows in (7, 1 << 16):
         made = fold(Trace(data_of(name), name=name), *(kind() for kind in kinds), rows=rows)
@@ -301,7 +301,7 @@ def _all_of(report: Any) -> tuple[Any, ...]:
 
 def test_an_answer_may_be_asked_for_while_windows_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilled, "HELD_BYTES", 200)
-    monkeypatch.setattr(lasting, "FOLLOWED_EVENTS", 4)
+    monkeypatch.setattr(followed, "FOLLOWED_EVENTS", 4)
     events = [
         event for at in range(50) for event in (wants(2 * at, 1 + at % 3, "A.M"), gets(2 * at + 5, 1 + at % 3, 1.0))
     ]

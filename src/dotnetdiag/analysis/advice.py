@@ -423,9 +423,11 @@ def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
 
 def _waited_ms(made: JitReport) -> float:
     """For how long any thread waited for the compiler: what several did at once counts once."""
-    table = made.methods
-    is_waited = np.array([kind == FOREGROUND for kind in table["kind"].to_pylist()], np.bool_)
-    start, lasted = table.numpy("start_ms")[is_waited], np.nan_to_num(table.numpy("compile_ms")[is_waited])
+    waited = [(np.zeros(0), np.zeros(0))]
+    for part in parts(made.methods, ("kind", "start_ms", "compile_ms")):
+        is_waited = np.array([kind == FOREGROUND for kind in part["kind"].to_pylist()], np.bool_)
+        waited.append((part["start_ms"].numpy()[is_waited], np.nan_to_num(part["compile_ms"].numpy())[is_waited]))
+    start, lasted = (np.concatenate(columns) for columns in zip(*waited, strict=True))
     order = np.argsort(start, kind="stable")
     begin, end = rest_of_overlaps(start[order], (start + lasted)[order])
     return float((end - begin).sum())

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.kind_rows import Change
+from dotnetdiag.analysis.changing_rows import Change
 from dotnetdiag.analysis.pairs import pairs
 from dotnetdiag.trace import kernels
 

@@ -6,34 +6,34 @@ looked for: Method/R2RGetEntryPoint tells of each look, with the entry point 0 w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, mask, number, whole
-from dotnetdiag.analysis.distinct import combined
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
+from dotnetdiag.analysis.compilations import Compilations, CompiledMethods, MethodNames
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, PooledTexts, having, named
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, named
 from dotnetdiag.analysis.native import NO_COMPILER, native_of
-from dotnetdiag.analysis.pairs import latest_rows, pairs, picked
+from dotnetdiag.analysis.pairs import latest_rows, picked
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Coded, Text, concat
+from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.table import Table
+from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct, is_among
+from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-JITTING, LOADED, ENTRY = 145, 143, 159
-"""Method/JittingStarted and Method/LoadVerbose, the begin and the end of a compilation; Method/R2RGetEntryPoint."""
+ENTRY = 159
+"""Method/R2RGetEntryPoint."""
 _BACKGROUND = ("TieredCompilation/BackgroundJitStart", "TieredCompilation/BackgroundJitStop")
 _TIER_SHIFT, _TIER_MASK = 7, 7
 TIERS = (
@@ -47,13 +47,18 @@ TIERS = (
     "OptimizedTier1Instrumented",
 )
 """As TraceEvent writes them, by bits 7 to 9 of a method's flags (.NET Core 3 and later)."""
-_OF_TIERS = [TIERS.index(name) for name in ("OptimizedTier1", "QuickJittedInstrumented", "OptimizedTier1Instrumented")]
+_OF_TIERS = np.array(
+    sorted(TIERS.index(name) for name in ("OptimizedTier1", "QuickJittedInstrumented", "OptimizedTier1Instrumented"))
+)
 """What is compiled in the background, where the method had code before: its end has a ReJITID then (3.1 to 10), and none where it is called."""
-_NAME = ("MethodNamespace", "MethodName", "MethodSignature")
-_NAMED_ROWS = 1 << 14
-"""Methods whose names are Python's texts at once."""
 FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
 NO_EVENTS = "no methods: none was compiled, or the recording lacks their events (record with --clrevents jit+compilation --clreventlevel verbose)"
+
+
+_COLUMNS = (
+    "method", "tier", "kind", "start_ms", "compile_ms", "il_bytes", "native_bytes", "pid", "tid", "rejected",
+)  # fmt: skip
+_OF_METHODS = ("method", "count", "compile_ms", "il_bytes", "native_bytes", "pid")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +110,7 @@ class JitFold:
 
     def __init__(self, *, is_native: Callable[[], bool] = lambda: False) -> None:
         self._is_native = is_native
-        self._parts = PooledTexts()
-        self._starts = KeptEvents(
-            having(JITTING), ("MethodID", "MethodILSize"), names=dict.fromkeys(_NAME, self._parts)
-        )
-        self._ends = KeptEvents(having(LOADED), ("MethodID", "MethodSize", "MethodFlags", "ReJITID"))
+        self._compilations = Compilations()
         self._entries = KeptEvents(having(ENTRY), ("MethodID", "EntryPoint"))
         self._in_background = [KeptEvents(named(name)) for name in _BACKGROUND]
         self._inlining = InliningEvents()
@@ -118,114 +119,152 @@ class JitFold:
     def wants(self, schema: EventSchema) -> bool:
         """Begins and ends of compilations, and of the work in the background; what was inlined; looks for code that was compiled ahead."""
         return (
-            schema.provider == RUNTIME and (schema.event_id in (JITTING, LOADED, ENTRY) or schema.name in _BACKGROUND)
-        ) or self._inlining.wants(schema)
+            self._compilations.wants(schema)
+            or (schema.provider == RUNTIME and (schema.event_id == ENTRY or schema.name in _BACKGROUND))
+            or self._inlining.wants(schema)
+        )
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         self._losses.of(window)
-        for kept in (self._starts, self._ends, self._entries, *self._in_background):
+        self._compilations.feed(window)
+        for kept in (self._entries, *self._in_background):
             kept.feed(window)
         self._inlining.feed(window)
 
     def result(self) -> JitReport:
-        """The answer."""
-        starts, ends, entries = self._starts.all(), self._ends.all(), self._entries.all()
-        end = pairs(starts.ms, _keys(starts), ends.ms, _keys(ends))
-        known = end >= 0
-        flags = picked(ends["MethodFlags"], end, 0)
-        tier = (np.maximum(flags, 0) >> _TIER_SHIFT) & _TIER_MASK
-        compile_ms = np.where(known, picked(ends.ms, end, 0.0) - starts.ms, 0.0)
-        native = np.maximum(picked(ends["MethodSize"], end, 0), 0)
-        il = np.maximum(starts["MethodILSize"], 0)
-        is_of_tiers = np.isin(tier, _OF_TIERS) & (picked(ends["ReJITID"], end, 0) > 0)
-        waited = ~self._is_background(starts, is_of_tiers)
-        looked = latest_rows(
-            [entries.pid, entries["MethodID"]], entries.ms, [starts.pid, starts["MethodID"]], starts.ms
-        )
-        rejected = picked(entries["EntryPoint"], looked, -1) == 0
-        valid = None if known.all() else known
-        methods = self._methods(starts)  # an id is used again when what had it is gone
-        columns: dict[str, Column] = {
-            "method": methods,
-            "tier": Coded.naming(Scalar(tier, valid, Kind.I8), lambda one: TIERS[one]),
-            "kind": Coded.naming(Scalar(waited.astype(np.int64), None, Kind.I8), lambda one: (TIERED, FOREGROUND)[one]),
-            "start_ms": Scalar(starts.ms, None, Kind.F8),
-            "compile_ms": number(compile_ms, known),
-            "il_bytes": whole(il),
-            "native_bytes": whole(native, known),
-            "pid": whole(starts.pid),
-            "tid": whole(starts.tid),
-            "rejected": Scalar(rejected.astype(np.int64), mask(is_among(starts.pid, distinct(entries.pid))), Kind.I8),
-        }
-        found = groups([starts.pid, starts["MethodID"], methods.which], compile_ms)
+        """The answer, of what came until now; more may come."""
         reasons, inlining = self._inlining.result()
-        counts = np.bincount(tier[known], minlength=len(TIERS)).tolist()
-        notes = () if len(starts) else (NO_COMPILER if self._is_native() else NO_EVENTS,)
-        first = np.zeros(len(starts), np.bool_)
-        first[found.first] = True
+        rows, entries = self._compilations.rows(), self._entries.all()
+        notes = () if len(rows) else (NO_COMPILER if self._is_native() else NO_EVENTS,)
+        made = _Answer(rows, self._compilations.names, entries, [kept.all() for kept in self._in_background])
+        return made.report(self._losses.told, reasons, inlining, notes)
+
+
+class _Answer:
+    """Compilations, of which there may be a million: what is told of each is reckoned when somebody asks, some at a time."""
+
+    def __init__(self, rows: SpilledRows, names: MethodNames, entries: Kept, in_background: Sequence[Kept]) -> None:
+        self._rows, self._names, self._entries = rows, names, entries
+        self._looking = distinct(entries.pid)
+        """The processes that tell of looks for what was compiled ahead."""
+        self._began, self._over = in_background
+
+    def report(
+        self, losses: Losses, reasons: Mapping[str, Column], inlining: InliningTotals | None, notes: tuple[str, ...]
+    ) -> JitReport:
+        """The tables."""
+        methods, tiers = CompiledMethods(), np.zeros(len(TIERS), np.int64)
+        foreground = unfinished = il_bytes = native_bytes = rejected = 0
+        waited_ms = [0.0]
+        for _, some in self._rows.slices():
+            row = _Told(some)
+            waited = ~self._is_background(row)
+            is_first = methods.add(some, row.compile_ms, row.il, row.native)
+            tiers += np.bincount(row.tier[row.known], minlength=len(TIERS))
+            foreground += int(waited.sum())
+            waited_ms.append(float(row.compile_ms[waited].sum()))
+            unfinished += int((~row.known).sum())
+            il_bytes += int(row.il.sum())
+            native_bytes += int(row.native.sum())
+            rejected += int(self._is_rejected(some)[is_first].sum())
+        entries, order = self._entries, methods.order()
+
+        def of_methods(names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+            own, count, total, il, native = methods.some(order[first:last])
+            made: dict[str, Callable[[], Column]] = {
+                "method": lambda: self._names.of(own),
+                "count": lambda: whole(count),
+                "compile_ms": lambda: number(total),
+                "il_bytes": lambda: whole(il),
+                "native_bytes": lambda: whole(native),
+                "pid": lambda: whole(own["pid"]),
+            }
+            return {name: made[name]() for name in names}
+
         return JitReport(
-            methods=self._table("methods that were compiled", columns, notes),
-            by_method=self._table(
-                "methods that were compiled, together",
-                {
-                    "method": columns["method"].take(found.first),
-                    "count": whole(found.count),
-                    "compile_ms": number(found.total),
-                    "il_bytes": whole(il[found.first]),
-                    "native_bytes": whole(found.sums(native)),
-                    "pid": whole(starts.pid[found.first]),
-                },
-                notes,
+            methods=answer_sliced("methods that were compiled", _COLUMNS, len(self._rows), self._some, notes, losses),
+            by_method=answer_sliced(
+                "methods that were compiled, together", _OF_METHODS, len(methods), of_methods, notes, losses
             ),
-            inlining=self._table("why calls were not inlined", reasons, notes),
+            inlining=answer_table("why calls were not inlined", reasons, notes, losses),
             totals=JitTotals(
-                count=len(starts),
-                compile_ms=float(compile_ms.sum()),
-                foreground=int(waited.sum()),
-                foreground_ms=float(compile_ms[waited].sum()),
-                unfinished=int((~known).sum()),
-                il_bytes=int(il.sum()),
-                native_bytes=int(native.sum()),
-                by_tier={name: count for name, count in zip(TIERS, counts, strict=True) if count},
-                again=int((~first).sum()),
+                count=len(self._rows),
+                compile_ms=methods.total_ms(),
+                foreground=foreground,
+                foreground_ms=sum(waited_ms),
+                unfinished=unfinished,
+                il_bytes=il_bytes,
+                native_bytes=native_bytes,
+                by_tier={name: count for name, count in zip(TIERS, tiers.tolist(), strict=True) if count},
+                again=len(self._rows) - len(methods),
                 precompiled=int((entries["EntryPoint"] != 0).sum()) if len(entries) else None,
-                rejected=int(rejected[first].sum()) if len(entries) else None,
+                rejected=rejected if len(entries) else None,
                 inlining=inlining,
             ),
             notes=notes,
         )
 
-    def _table(self, title: str, columns: Mapping[str, Column], notes: tuple[str, ...]) -> Table:
-        return answer_table(title, columns, notes, self._losses.told)
+    def _some(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+        some = self._rows.read(first, last)
+        row = _Told(some)
+        valid = None if row.known.all() else row.known
+        made: dict[str, Callable[[], Column]] = {
+            "method": lambda: self._names.of(some),
+            "tier": lambda: Coded.naming(Scalar(row.tier, valid, Kind.I8), lambda one: TIERS[one]),
+            "kind": lambda: Coded.naming(
+                Scalar((~self._is_background(row)).astype(np.int64), None, Kind.I8),
+                lambda one: (TIERED, FOREGROUND)[one],
+            ),
+            "start_ms": lambda: Scalar(row.ms, None, Kind.F8),
+            "compile_ms": lambda: number(row.compile_ms, row.known),
+            "il_bytes": lambda: whole(row.il),
+            "native_bytes": lambda: whole(row.native, row.known),
+            "pid": lambda: whole(row.pid),
+            "tid": lambda: whole(row.tid),
+            "rejected": lambda: Scalar(
+                self._is_rejected(some).astype(np.int64), mask(is_among(row.pid, self._looking)), Kind.I8
+            ),
+        }
+        return {name: made[name]() for name in names}
 
-    def _methods(self, starts: Kept) -> Coded:
-        """``Namespace.Type.Method(parameters)``, as TraceEvent writes them: one text for each method."""
-        first, which = combined([starts[name] for name in _NAME], len(starts))
-        parts = [first[at : at + _NAMED_ROWS] for at in range(0, max(len(first), 1), _NAMED_ROWS)]
-        return Coded(cast("Text", concat([self._named(starts, rows) for rows in parts])), which)
+    def _is_rejected(self, some: Array) -> Array:
+        """Whether the code of each was looked for before, and was not there."""
+        entries = self._entries
+        if not len(entries):
+            return np.zeros(len(some), np.bool_)
+        own = entries.of(np.flatnonzero(is_among(entries["MethodID"], distinct(some["MethodID"]))))
+        looked = latest_rows([own.pid, own["MethodID"]], own.ms, [some["pid"], some["MethodID"]], some["ms"])
+        rejected: Array = picked(own["EntryPoint"], looked, -1) == 0
+        return rejected
 
-    def _named(self, starts: Kept, rows: Array) -> Text:
-        names = []
-        for space, name, signature in zip(*(starts[one][rows].tolist() for one in _NAME), strict=True):
-            said = self._parts[signature]
-            names.append(f"{self._parts[space]}.{self._parts[name]}{said[max(said.find('('), 0) :]}")
-        return Text.from_pylist(names)
-
-    def _is_background(self, starts: Kept, is_of_tiers: Array) -> Array:
+    def _is_background(self, row: _Told) -> Array:
         """Whether a thread of the tiers compiled it, between the begin and the end of such work; where a process tells of none, what is of the
         tiers by its end.
         """
-        began, ended = (kept.all() for kept in self._in_background)
-        made = is_of_tiers & ~np.isin(starts.pid, began.pid)
+        began, over = self._began, self._over
+        made = row.is_of_tiers & ~is_among(row.pid, distinct(began.pid))
+        threads = distinct(row.tid)
         for first in began.threads().tolist():
             pid, tid = began.pid[first], began.tid[first]
-            rows = np.flatnonzero((starts.pid == pid) & (starts.tid == tid))
-            own, over = (kept.ms[(kept.pid == pid) & (kept.tid == tid)] for kept in (began, ended))
-            at = starts.ms[rows]
-            made[rows] = np.searchsorted(own, at, "right") > np.searchsorted(over, at, "right")
+            if not is_among(np.array([tid]), threads)[0]:
+                continue
+            rows = np.flatnonzero((row.pid == pid) & (row.tid == tid))
+            begins, ends = (kept.ms[(kept.pid == pid) & (kept.tid == tid)] for kept in (began, over))
+            at = row.ms[rows]
+            made[rows] = np.searchsorted(begins, at, "right") > np.searchsorted(ends, at, "right")
         return made
 
 
-def _keys(events: Kept) -> tuple[Array, Array, Array]:
-    return events.pid, events.tid, events["MethodID"]
+class _Told:
+    """Columns of some rows."""
+
+    def __init__(self, some: Array) -> None:
+        self.ms, self.pid, self.tid = (np.ascontiguousarray(some[name]) for name in ("ms", "pid", "tid"))
+        lasted = some["compile_ms"]
+        self.known = ~np.isnan(lasted)
+        self.compile_ms = np.nan_to_num(lasted)
+        self.tier = np.where(self.known, (np.maximum(some["MethodFlags"], 0) >> _TIER_SHIFT) & _TIER_MASK, 0)
+        self.native = np.maximum(some["MethodSize"], 0)
+        self.il = np.maximum(some["MethodILSize"], 0)
+        self.is_of_tiers = is_among(self.tier, _OF_TIERS) & (some["ReJITID"] > 0)

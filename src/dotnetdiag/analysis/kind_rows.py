@@ -6,13 +6,13 @@ A million of them need 64 MB and more, and so they are spilled. What one thread 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass, replace
+from dotnetdiag._dataclasses import replace
+from dotnetdiag.analysis.changing_rows import ChangingRows
 from dotnetdiag.analysis.distinct import first_of_each
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import Kept
@@ -120,30 +120,14 @@ class Kinds:
         return thread[pair], stack[pair].astype(np.uint32), type_ - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Change:
-    """What was found out of ``rows`` by their numbers: ``values`` by column, which are written there, or with ``adds`` added to what is there."""
-
-    rows: Array
-    values: Mapping[str, Array]
-    adds: bool = False
-
-
-class KindRows:
+class KindRows(ChangingRows):
     """Takes windows, and makes a row of each event of a type: ``fields`` as of a structured array, beside ``ms``, ``time`` and ``kind``."""
 
     def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
-        self.dtype = np.dtype([*_FIELDS, *fields])
+        super().__init__([*_FIELDS, *fields])
         self.columns = SampleColumns()
         self.thread_ids = ThreadIds()
         self.threads, self.kinds = Threads(self.thread_ids), Kinds()
-        self._rows, self._is_given = SpilledRows(self.dtype), False
-        self._before: tuple[Array, Array] | None = None
-        self._fresh: list[Array] = []
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
 
     def add(self, events: EventTable, kept: Kept, thread: Array, type_: Array | None = None) -> tuple[Array, Array]:
         """Take events of the window that ``columns`` has looked at, the thread of each, and its type; their numbers, and rows whose fields are to be
@@ -153,59 +137,7 @@ class KindRows:
         rows["ms"], rows["time"] = kept.ms, events.headers.time
         stack = self.columns.stacks.of(events.headers.stack)
         rows["kind"] = self.kinds.of(thread, stack, np.full(len(rows), -1) if type_ is None else type_)
-        self._fresh.append(rows)
-        self._count += len(rows)
-        return np.arange(self._count - len(rows), self._count), rows
-
-    def settle(self, changes: Sequence[Change]) -> None:
-        """Write down what was found, in the place of what the last :meth:`conclude` did."""
-        fresh = np.concatenate([np.zeros(0, self.dtype), *self._fresh])
-        self._fresh = []
-        if self._is_given and (len(fresh) or any(len(one.rows) for one in changes) or self._before is not None):
-            self._rows, self._is_given = self._rows.copy(), False  # who has them has what was told then
-        if self._before is not None:
-            rows, was = self._before
-            self._before = None
-            for some, places, which in self._rows.changing(rows):
-                some[places] = was[which]
-        self._write_down(changes, fresh)
-        if len(fresh):
-            self._rows.append(fresh)
-
-    def conclude(self, changes: Sequence[Change]) -> None:
-        """Write down what is found if nothing more comes, once all else is settled; the next :meth:`settle` takes it back."""
-        rows = distinct(np.concatenate([np.zeros(0, np.int64), *(one.rows for one in changes)]))
-        if not len(rows):
-            return
-        was = np.empty(len(rows), self.dtype)
-        if self._is_given:
-            self._rows, self._is_given = self._rows.copy(), False
-        for some, places, which in self._rows.changing(rows):
-            was[which] = some[places]
-        self._write_down(changes, np.zeros(0, self.dtype))
-        self._before = rows, was
-
-    def _write_down(self, changes: Sequence[Change], fresh: Array) -> None:
-        for one in changes:
-            for some, places, which in self._changing(fresh, one.rows):
-                for name, values in one.values.items():
-                    if one.adds:
-                        np.add.at(some[name], places, values[which])
-                    else:
-                        some[name][places] = values[which]
-
-    def _changing(self, fresh: Array, rows: Array) -> Any:
-        """As ``SpilledRows.changing``, of those that are not there yet too."""
-        order = np.argsort(rows, kind="stable")
-        rows, first = rows[order], len(self._rows)
-        old = int(np.searchsorted(rows, first))
-        parts = chain(self._rows.changing(rows[:old]), [(fresh, rows[old:] - first, np.arange(old, len(rows)))])
-        return ((some, places, order[which]) for some, places, which in parts)
-
-    def given(self) -> SpilledRows:
-        """What was settled until now; it stays so."""
-        self._is_given = True
-        return self._rows
+        return self.append(rows), rows
 
 
 def columns_of(

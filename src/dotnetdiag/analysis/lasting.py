@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.analysis.changing_rows import Change
+from dotnetdiag.analysis.followed import Followed
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, whole_numbers
-from dotnetdiag.analysis.kind_rows import Change, KindRows, KindStacks
-from dotnetdiag.analysis.pairs import pairs
+from dotnetdiag.analysis.kind_rows import KindRows, KindStacks
 from dotnetdiag.analysis.profile import MILLISECONDS, State
 from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.running_groups import Numbering
@@ -21,7 +22,6 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Losses
-from dotnetdiag.trace.distinct import is_among
 from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.table import EventTable
 
@@ -29,13 +29,6 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 SLACK_MS = 1.0
 """By so much what an event says of how long something took may be more than what is between its events; what says more is damaged."""
-FOLLOWED_EVENTS = 1 << 14
-"""So many are waited for before ends are looked for, which costs something each time."""
-_SHARE_OF_OPEN = 8
-"""As much more as this part of what is open, each of which is looked at then: so all is looked at a few times, however much never ends."""
-_OPEN = np.dtype([("ms", "f8"), ("key", "i8"), ("row", "u4"), ("process", "i4")])
-_OPEN_TOGETHER = 1 << 14
-"""What is open lies in parts of so many or more: of a million none is copied as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,9 +95,8 @@ class LastingEvents:
         whole = [*starts.names, *more, *(f"stop_{name}" for name in self._told if name != "ms")]
         self._fractions = ("duration_ms", *(("stop_ms",) if "ms" in self._told else ()))
         self._rows = KindRows([*((name, "f8") for name in self._fractions), *((name, "i8") for name in whole)])
-        self._open: list[Array] = []
         self._processes = Numbering()
-        self._waiting = 0
+        self._followed = Followed(self._rows, stops, key=self._key, owner=self._process, change=self._change)
 
     def wants(self, schema: EventSchema) -> bool:
         """Starts, stops, and what names the threads of the pool."""
@@ -116,9 +108,7 @@ class LastingEvents:
         found = self._starts.events_of(window)
         if len(found):
             self._add(found, more)
-        self._waiting += len(found) + len(self._stops.feed(window))
-        if self._waiting >= max(FOLLOWED_EVENTS, sum(map(len, self._open)) // _SHARE_OF_OPEN):
-            self._follow()
+        self._followed.feed(window)
 
     def _add(self, found: EventTable, more: Callable[[Kept], Mapping[str, Array]] | None) -> None:
         kept = self._starts.of(found)
@@ -130,54 +120,13 @@ class LastingEvents:
                 rows[f"stop_{name}"] = NONE
         for name, values in {**kept.fields, **(more(kept) if more else {})}.items():
             rows[name] = whole_numbers(values)
-        fresh = np.empty(len(kept), _OPEN)
-        fresh["ms"], fresh["row"], fresh["key"], fresh["process"] = (
-            kept.ms,
-            numbers,
-            self._key(kept),
-            self._process(kept),
-        )
-        self._keep_open(fresh)
-
-    def _keep_open(self, starts: Array) -> None:
-        if self._open and len(self._open[-1]) < _OPEN_TOGETHER:
-            starts = np.concatenate([self._open.pop(), starts])
-        self._open.append(starts)
+        self._followed.began(kept, numbers)
 
     def _key(self, kept: Kept) -> Array:
         return kept.tid if self._by is None else whole_numbers(kept[self._by])
 
     def _process(self, kept: Kept) -> Array:
         return self._processes.of(kept.pid.astype(np.int64, copy=False))
-
-    def _follow(self) -> None:
-        """Look for ends of what is open. Events of the last time wait, for more may come: what begins and ends in one tick does so in that order."""
-        self._waiting = 0
-        if not len(self._stops):
-            self._rows.settle(())
-            return
-        begun = max((float(part["ms"].max(initial=-np.inf)) for part in self._open[-1:]), default=-np.inf)
-        until = max(begun, self._stops.latest_ms)
-        stops = self._stops.take(until)
-        asked, ended, change = self._ended(stops, until)
-        self._rows.settle([change])
-        parts, self._open, before = self._open, [], 0
-        for part, own in zip(parts, asked, strict=True):
-            count = int(own.sum())
-            stays = ~own
-            stays[own] = ~ended[before : before + count]
-            before += count
-            self._keep_open(part if stays.all() else part[stays])
-
-    def _ended(self, stops: Kept, until: float) -> tuple[list[Array], Array, Change]:
-        """Of each part of what is open which began before that time and may have an end there (a mask), which of these have, and what that tells."""
-        key, process = self._key(stops), self._process(stops)
-        ordered = np.sort(key)
-        asked = [is_among(part["key"], ordered) & (part["ms"] < until) for part in self._open]
-        some = np.concatenate([np.zeros(0, _OPEN), *(part[own] for part, own in zip(self._open, asked, strict=True))])
-        stop = pairs(some["ms"], [some["process"], some["key"]], stops.ms, [process, key])
-        ended = stop >= 0
-        return asked, ended, self._change(some[ended], stops.of(stop[ended]))
 
     def _change(self, starts: Array, stops: Kept) -> Change:
         duration = np.maximum(stops.ms - starts["ms"], 0.0)
@@ -195,10 +144,7 @@ class LastingEvents:
         """What came until now; more may come, and another be asked for. ``of_program`` as of ``own_frames``. Raises UsageError before the first
         window.
         """
-        self._follow()
-        waiting = self._stops.all()
-        if len(waiting):
-            self._rows.conclude([self._ended(waiting, np.inf)[2]])
+        self._followed.conclude()
         pid, tid = self._rows.threads.told()
         thread, _, _ = self._rows.kinds.told()
         return Lasting(

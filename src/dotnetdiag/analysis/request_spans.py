@@ -14,8 +14,8 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.fold import FOLDED_ROWS
+from dotnetdiag.analysis.followed import FOLLOWED_EVENTS
 from dotnetdiag.analysis.kept_events import NONE, Kept, Texts, whole_numbers
-from dotnetdiag.analysis.lasting import FOLLOWED_EVENTS
 from dotnetdiag.analysis.pairs import LatestRows, last_of_threads, latest_rows, pairs, under_way
 from dotnetdiag.analysis.request_events import SpanEvents
 from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS

@@ -37,6 +37,10 @@ class TextIds:
         """One of them; empty for a number that none has."""
         return self._table.raw(number + 1).decode("utf-8", "surrogatepass")
 
+    def raw(self, kind: Any) -> Array:
+        """All, where they are bytes of one size: an array of that dtype, which is only to be read, and only until more come."""
+        return np.frombuffer(self._table.pieces(1)[1], kind)
+
     def texts(self, first: int = 0) -> list[str]:
         """Those from a number on."""
         offsets, pool = self._table.pieces(first + 1)

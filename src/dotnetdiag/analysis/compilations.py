@@ -1,0 +1,148 @@
+"""Compilations as they are recorded: begins and ends of a thread and a method, in rows that are spilled, and methods that are the same."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+
+from dotnetdiag.analysis.changing_rows import Change, ChangingRows
+from dotnetdiag.analysis.distinct import combined
+from dotnetdiag.analysis.followed import Followed
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, PooledTexts, having, whole_numbers
+from dotnetdiag.analysis.running_groups import Numbering
+from dotnetdiag.events import EventSchema
+from dotnetdiag.events.columns import Coded, Text, concat
+from dotnetdiag.trace.spilled import SpilledRows
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.text_ids import TextIds
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+JITTING, LOADED = 145, 143
+"""Method/JittingStarted and Method/LoadVerbose, the begin and the end of a compilation."""
+_NAME = ("MethodNamespace", "MethodName", "MethodSignature")
+_OF_END = ("MethodSize", "MethodFlags", "ReJITID")
+_ROW = np.dtype([
+    ("ms", "f8"), ("compile_ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("MethodID", "i8"), ("MethodILSize", "i8"),
+    *((name, "i8") for name in _OF_END), *((name, "i4") for name in _NAME),
+])  # fmt: skip
+"""``compile_ms`` is NaN where no end was recorded."""
+_METHOD = np.dtype([("pid", "i8"), ("MethodID", "i8"), *((name, "i4") for name in _NAME)])
+_NAMED_ROWS = 1 << 14
+"""Methods whose names are Python's texts at once."""
+
+
+class Compilations:
+    """Takes windows; :meth:`rows` are the compilations that came, in the order of their begins."""
+
+    def __init__(self) -> None:
+        self.names = MethodNames()
+        self._starts = KeptEvents(
+            having(JITTING), ("MethodID", "MethodILSize"), names=dict.fromkeys(_NAME, self.names.parts)
+        )
+        ends = KeptEvents(having(LOADED), ("MethodID", *_OF_END))
+        self._rows = ChangingRows(_ROW)
+        self._processes, self._ids, self._threads = Numbering(), Numbering(), Numbering()
+        self._followed = Followed(
+            self._rows, ends, key=lambda kept: whole_numbers(kept["MethodID"]), owner=self._thread, change=_lasted
+        )
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Begins and ends."""
+        return having(JITTING, LOADED)(schema)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        found = self._starts.events_of(window)
+        if len(found):
+            kept = self._starts.of(found)
+            rows = np.zeros(len(kept), _ROW)
+            rows["ms"], rows["pid"], rows["tid"], rows["compile_ms"] = kept.ms, kept.pid, kept.tid, np.nan
+            for name, values in kept.fields.items():
+                rows[name] = whole_numbers(values)
+            self._followed.began(kept, self._rows.append(rows))
+        self._followed.feed(window)
+
+    def _thread(self, kept: Kept) -> Array:
+        process, thread = (
+            numbers.of(values.astype(np.int64, copy=False))
+            for numbers, values in ((self._processes, kept.pid), (self._ids, kept.tid))
+        )
+        return self._threads.of(process << 32 | thread)
+
+    def rows(self) -> SpilledRows:
+        """What came until now; more may come."""
+        self._followed.conclude()
+        return self._rows.given()
+
+
+def _lasted(starts: Array, ends: Kept) -> Change:
+    values = {name: whole_numbers(ends[name]) for name in _OF_END}
+    return Change(rows=starts["row"].astype(np.int64), values={"compile_ms": ends.ms - starts["ms"], **values})
+
+
+class MethodNames:
+    """Names of methods: ``Namespace.Type.Method(parameters)``, as TraceEvent writes them, made when somebody asks."""
+
+    def __init__(self) -> None:
+        self.parts = PooledTexts()
+
+    def of(self, rows: Array) -> Coded:
+        """Of rows that say which of the ``parts``: one text for each method."""
+        first, which = combined([rows[name] for name in _NAME], len(rows))
+        parts = [rows[first[at : at + _NAMED_ROWS]] for at in range(0, max(len(first), 1), _NAMED_ROWS)]
+        return Coded(cast("Text", concat([self._named(some) for some in parts])), which)
+
+    def _named(self, rows: Array) -> Text:
+        names = []
+        for space, name, signature in zip(*(rows[one].tolist() for one in _NAME), strict=True):
+            said = self.parts[signature]
+            names.append(f"{self.parts[space]}.{self.parts[name]}{said[max(said.find('('), 0) :]}")
+        return Text.from_pylist(names)
+
+
+class CompiledMethods:
+    """What compilations of one method come to. It is one by its process, its id, which is used again when what had it is gone, and its name."""
+
+    def __init__(self) -> None:
+        self._ids = TextIds()  # of 28 bytes: of a million methods 50 MB, and as groups of five columns 150
+        self._count = np.zeros(0, np.int32)
+        self._total = np.zeros(0)
+        self._il = self._native = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._count)
+
+    def add(self, rows: Array, compile_ms: Array, il: Array, native: Array) -> Array:
+        """Take the next rows. Which of them are the first of their method (a mask)."""
+        keys = np.empty(len(rows), _METHOD)
+        for name in _METHOD.names or ():
+            keys[name] = rows[name]
+        ends = np.arange(len(rows) + 1, dtype=np.int64) * _METHOD.itemsize
+        which = self._ids.of(Text(ends, keys.view(np.uint8), None))
+        known, more = len(self), len(self._ids) - len(self)
+        is_first = np.zeros(len(rows), np.bool_)
+        fresh = np.flatnonzero(which >= known)
+        is_first[fresh[np.unique(which[fresh], return_index=True)[1]]] = True
+        self._il = np.append(self._il, il[is_first])  # numbered as they came
+        self._count = np.append(self._count, np.zeros(more, np.int32))
+        self._total = np.append(self._total, np.zeros(more))
+        self._native = np.append(self._native, np.zeros(more, np.int64))
+        np.add.at(self._count, which, 1)
+        np.add.at(self._total, which, compile_ms)
+        np.add.at(self._native, which, native)
+        return is_first
+
+    def order(self) -> Array:
+        """The one that took longest first; of equal ones that of most compilations, and then the one that came first."""
+        return np.lexsort((-self._count, -self._total)).astype(np.int32)
+
+    def total_ms(self) -> float:
+        """How long all took together."""
+        return float(self._total.sum())
+
+    def some(self, which: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Of some methods what their rows have (:meth:`MethodNames.of`), their count, how long they took, and the bytes of IL and of code."""
+        rows = self._ids.raw(_METHOD)[which]
+        return rows, self._count[which], self._total[which], self._il[which], self._native[which]
