@@ -304,7 +304,7 @@ def test_a_bare_number_is_one_of_seconds(
 
     def watched(_: Target, **options: Any) -> WatchedHeaps:
         asked.update(options)
-        return WatchedHeaps(samples=(), growing=None, suspects=())
+        return WatchedHeaps(samples=(), compared=0, growing=None, suspects=())
 
     monkeypatch.setattr(heap_watch, "watch_heaps", watched)
     run("watch", "-p", "1", option, text)
@@ -337,7 +337,7 @@ def test_watch_tells_what_is_of_the_diagnostics(capsys: pytest.CaptureFixture[st
     paths = {"Event": ("[.NET Roots]", "[static vars]", DIAGNOSTICS, "Event"), "App.Node": ("[.NET Roots]", "App.Node")}
     suspects = tuple(Suspect(row=row(name), path=path) for name, path in paths.items())
     sample = HeapSample(at_s=0, nodes=1, objects=1, bytes=1, grown_bytes=0, complete=True, pause_ms=1)
-    show_watched(WatchedHeaps(samples=(sample, sample), growing=growing, suspects=suspects))
+    show_watched(WatchedHeaps(samples=(sample, sample), compared=2, growing=growing, suspects=suspects))
     said = capsys.readouterr().out
     assert "  Event  (of the diagnostics, no leak)\n" in said
     assert "  App.Node\n" in said
@@ -353,7 +353,7 @@ def test_watch_says_what_else_grew_and_since_when(capsys: pytest.CaptureFixture[
     first = HeapSample(at_s=0, nodes=1, objects=1, bytes=1000, grown_bytes=0, complete=True, pause_ms=1)
     second = replace(first, at_s=10, bytes=1500, grown_bytes=500)
     suspects = (Suspect(row=growing.to_pylist()[0], path=("[.NET Roots]",)),)
-    show_watched(WatchedHeaps(samples=(first, second), growing=growing, suspects=suspects))
+    show_watched(WatchedHeaps(samples=(first, second), compared=2, growing=growing, suspects=suspects))
     assert capsys.readouterr().out.endswith(f"\n\n{len(growing) - 1} more types grew\n")
     assert "1,000 bytes  " in sample_text(first, is_first=True)
     assert "1,500 bytes (+500 since the first)  " in sample_text(second, is_first=False)

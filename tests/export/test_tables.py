@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sqlite3
 import struct
 import subprocess
@@ -150,6 +151,26 @@ def test_sqlite_without_a_place_for_temporary_files_is_made_in_memory(
 def test_what_sqlite_cannot_hold_is_an_error_of_ours() -> None:
     with pytest.raises(UsageError, match="sqlite cannot hold it: too many columns"):
         written(Table({str(number): [1] for number in range(2001)}), "sqlite")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of this system")
+def test_a_folder_for_temporary_files_without_room_is_named(tmp_path: Path) -> None:
+    code = (
+        "import io, resource\n"
+        "from dotnetdiag.export import sqlite\n"
+        "from dotnetdiag.table import Table\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try:\n    sqlite.write(Table({'a': ['x' * 100] * 5000}), io.BytesIO())\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
+    )
+    made = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert made.stdout.startswith(f"OutputError {tmp_path}: no room for SQLite's temporary file: ")
 
 
 def test_markdown_shows_signs_as_they_are() -> None:

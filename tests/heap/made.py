@@ -197,14 +197,15 @@ def _deferred(file: _File) -> None:
     file.forward.append(len(file.data))
 
 
-def _process(file: _File) -> None:
+def _process(file: _File, version: int) -> None:
     file.text("log")
     file.data += struct.pack("<q", 0)
     file.text(None)
     file.text("app")
     file.i32(42)
     file.data += bytes(16)
-    file.i32(0, "multipliers")
+    if version >= 9:  # Microsoft's reader refuses older ones that have them
+        file.i32(0, "multipliers")
 
 
 def _fields(file: _File, version: int, extras: bytes) -> None:
@@ -212,7 +213,7 @@ def _fields(file: _File, version: int, extras: bytes) -> None:
         file.data += b"\x01" + struct.pack("<ff", 1, 1)
         file.places["javascript"] = len(file.data)
         file.data += b"\x01\x01"
-        _process(file)
+        _process(file, version)
         if version >= 10:
             file.data += b"\x0c"
             file.i32(len(file.forward))
@@ -224,7 +225,7 @@ def _fields(file: _File, version: int, extras: bytes) -> None:
         return
     file.data += bytes(24) + b"\x01"
     if version >= 5:
-        _process(file)
+        _process(file, version)
     if version >= 6:
         file.i32(1)
         file.data += b"\x01"

@@ -6,6 +6,7 @@ import random
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from tests.heap.sessions import A, B, C, Session, usual, z16
 from tests.heap.test_gcdump import written
 from tests.nettrace.recordings import data_of
 
-from dotnetdiag.heap import Heap, HeapFold, Segment, kernels, read_gcdump, walk
+from dotnetdiag.heap import Completeness, Heap, HeapFold, Segment, kernels, read_gcdump, walk
 from dotnetdiag.heap.bulk_events import EDGES, NODES, ROOTS, STATICS, layout
+from dotnetdiag.heap.facts import NOT_DESCRIBED, NOT_TOLD, Interop
 from dotnetdiag.heap.growing import Growing
+from dotnetdiag.heap.interop import CCW, INTERFACE, RCW
 from dotnetdiag.heap.kernels import AddressIndex, Interner
 from dotnetdiag.heap.walk import Walk
 from dotnetdiag.nettrace.parallel import in_order
@@ -284,6 +287,40 @@ def test_sizes_whose_sum_cannot_be_are_a_problem() -> None:
     assert any("sizes that cannot be" in problem for problem in heap.completeness.problems)
     assert 0 < heap.bytes < 1 << 62
     assert heap.types.values("bytes")[0] == heap.bytes
+
+
+def with_an_interface() -> Heap:
+    """Of an object that wraps one of COM, which is at 0x9000, in native memory."""
+    session = Session()
+    session.start()
+    session.types([(1, "App.A"), (2, "App.Rcw")])
+    session.rcws([(B, 0x9000)])
+    session.roots([(A, 2, 1, 0x55)])
+    session.nodes([(A, 24, 1, 1), (B, 32, 2, 0)])
+    session.edges([B])
+    session.stop()
+    session.module(0xA0, "/app/app.dll")
+    return heap_of(session.data())
+
+
+def test_an_interface_of_com_is_no_object_that_was_lost() -> None:
+    heap = with_an_interface()
+    again = read_gcdump(written(heap))
+    assert heap.completeness.problems == again.completeness.problems == ()
+    assert (again.nodes, again.bytes, again.edges) == (heap.nodes, heap.bytes, heap.edges)
+
+
+def test_an_interface_that_a_file_tells_of_is_none_either() -> None:
+    """As the reference writes them: with its address, and beside the graph."""
+    heap = with_an_interface()
+    rcws = np.zeros(1, RCW)
+    rcws["unknown"] = 0x9000
+    interop = Interop(rcws=rcws, ccws=np.zeros(0, CCW), interfaces=np.zeros(0, INTERFACE), modules=())
+    lacking = Completeness(problems=(f"1 {NOT_TOLD}",))
+    told = (replace(heap, completeness=lacking, facts=replace(heap.facts, interop=one)) for one in (None, interop))
+    plain, with_interop = (read_gcdump(written(one)).completeness.problems for one in told)
+    assert plain == (f"1 {NOT_TOLD}", f"1 {NOT_DESCRIBED}")
+    assert with_interop == (f"1 {NOT_TOLD}",)
 
 
 def test_a_wrapper_adds_to_a_size_of_32_bits() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,14 @@ from tests.heap.made import heap_from, holding, two_of_one_name
 from tests.nettrace.recordings import data_of
 
 import dotnetdiag as dd
+from dotnetdiag.cli.gcdump_watch import _show as show_watched
 from dotnetdiag.errors import DiagnosticsError, InputError, TimedOut, UsageError
-from dotnetdiag.heap import Heap
-from dotnetdiag.recipes import heap_watch
+from dotnetdiag.heap import Completeness, Heap
+from dotnetdiag.recipes import heap_collect, heap_watch
 from dotnetdiag.recipes.heap_collect import CollectedHeap, HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_convert import write_collected
 from dotnetdiag.recipes.heap_files import looks_like_file
-from dotnetdiag.recipes.heap_watch import Suspect, _Seen, held_below, watch_heaps
+from dotnetdiag.recipes.heap_watch import Suspect, WatchedHeaps, _Seen, held_below, watch_heaps
 from dotnetdiag.recipes.target import Target
 from dotnetdiag.testing import Runtime
 
@@ -228,6 +230,56 @@ def test_a_suspect_is_held_by_what_grew_and_not_by_what_holds_most() -> None:
     (suspect,) = seen.result(None).suspects
     assert suspect.row["type"] == "Byte[]"
     assert suspect.path == ("Root", "Leak", "Byte[]")
+
+
+def watched(*heaps: tuple[int, bool]) -> WatchedHeaps:
+    """Of heaps that have leaked so much, and whether they are complete."""
+    seen = _Seen()
+    for leaked, is_complete in heaps:
+        heap = holding(leaked)
+        if not is_complete:
+            heap = replace(heap, completeness=Completeness(problems=("10 events were lost",)))
+        seen.take(CollectedHeap(heap=heap, pid=1, size_bytes=0, duration_s=0.0, attempts=1), 0.0)
+    return seen.result(None)
+
+
+@pytest.mark.usefixtures("all_suspected")
+def test_heaps_that_are_not_complete_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is missing of one has neither gone nor come."""
+    whole = [(leaked, True) for leaked in (10, 20, 40, 80)]
+    expected, made = watched(*whole), watched(whole[0], whole[1], (5, False), whole[2], whole[3])
+    assert made.suspects == expected.suspects
+    assert (made.compared, len(made.samples), made.to_json()["compared"]) == (4, 5, 4)
+    show_watched(made)
+    assert (
+        "\nOf 5 heaps 1 is not complete, and not compared.\n\nTypes that only grow, of 4 heaps:\n"
+        in capsys.readouterr().out
+    )
+    for heaps, said in (
+        (
+            [(5, False), (10, True)],
+            "Of 2 heaps 1 is not complete, and not compared.\nOne heap to compare: what grows is seen in two or more.",
+        ),
+        (
+            [(5, False), (9, False)],
+            "Of 2 heaps 2 are not complete, and not compared.\nNo heap to compare: what grows is seen in two or more.",
+        ),
+    ):
+        idle = watched(*heaps)
+        assert (idle.growing, idle.suspects) == (None, ())
+        show_watched(idle)
+        assert capsys.readouterr().out.strip() == said
+
+
+def test_that_another_session_was_told_of_types_is_not_said_of_a_walk_that_was_cut() -> None:
+    """They come last."""
+    for problems, is_nameless in (
+        (("3 types have no name",), True),
+        (("the end of the collection was not seen", "3 types have no name"), False),
+        ((), False),
+    ):
+        heap = replace(holding(1), completeness=Completeness(problems=problems))
+        assert heap_collect._is_nameless(heap) == is_nameless
 
 
 @pytest.mark.usefixtures("all_suspected")

@@ -45,9 +45,10 @@ def watch(target: Target, every: float | str, count: int | None, timeout: float 
     The first heap of a process leaves some 0.2 MB in it, which are in the second: what holds the descriptions of the runtime's events is said to be
     of the diagnostics. Take three heaps or more, of which types have to grow after the second too.
 
-    --json: one object, {heaps: [{at_s, nodes, objects, bytes, grown_bytes, complete, pause_ms}], suspects: [{type, module, steps, count_before,
-    count_after, count_grown, bytes_before, …, path, held_by}], problem}. held_by is the type below which one is shown, null of one that stands by
-    itself; following it never leads round in a circle.
+    --json: one object, {heaps: [{at_s, nodes, objects, bytes, grown_bytes, complete, pause_ms}], compared, suspects: [{type, module,
+    steps, count_before, count_after, count_grown, bytes_before, …, path, held_by}], problem}. compared is how many of the heaps are complete:
+    the others are not compared. held_by is the type below which one is shown, null of one that stands by itself; following it never leads round
+    in a circle.
 
     \b
     dotnetdiag gcdump watch -p 1234 --every 10m
@@ -114,18 +115,24 @@ def _sample_text(one: HeapSample, *, is_first: bool) -> str:
 
 
 def _show(seen: WatchedHeaps) -> None:
+    if left_out := len(seen.samples) - seen.compared:
+        echo()
+        echo(
+            f"Of {counted(len(seen.samples), 'heap')} {left_out:,} {'is' if left_out == 1 else 'are'} not complete, and not compared."
+        )
     if seen.growing is None:
-        echo("One heap: what grows is seen in two or more.")
+        heaps = "No heap" if not seen.compared else "One heap"
+        echo(f"{heaps}{' to compare' if left_out else ''}: what grows is seen in two or more.")
         return
     echo()
     if not seen.suspects:
         echo("No type only grows.")
         return
-    if len(seen.samples) == 2:
+    if seen.compared == 2:
         echo(
             "What the first heap of a process leaves in it is in the second, and no leak: three heaps tell them apart."
         )
-    echo(f"Types that only grow, of {len(seen.samples):,} heaps:")
+    echo(f"Types that only grow, of {seen.compared:,} heaps:")
     cells = [
         (
             f"{one.row['bytes_grown']:+,}", f"{one.row['count_grown']:+,}", f"{one.row['retained_bytes_grown']:+,}",

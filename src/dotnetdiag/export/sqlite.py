@@ -13,7 +13,7 @@ import tempfile
 from contextlib import ExitStack
 from typing import IO, Any
 
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import OutputError, UsageError
 from dotnetdiag.export.tables import fresh_name, tables_of
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table.html import Tabular
@@ -22,6 +22,7 @@ from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.temporary import folder_on_disk
 
 _LIMIT = 1 << 63
+_OF_THE_DISK = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
 _KINDS = {int: "", float: "REAL", bytes: "BLOB", str: "TEXT"}
 """A column of INTEGER would make a real number of the text of a large one."""
 
@@ -36,7 +37,11 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
         except OSError:
             _write_database(":memory:", result, file, style)
         else:
-            _write_database(os.path.join(folder, "tables"), result, file, style)
+            place = os.path.join(folder, "tables")
+            try:
+                _write_database(place, result, file, style)
+            except sqlite3.OperationalError as error:
+                raise OutputError(os.path.dirname(folder), f"no room for SQLite's temporary file: {error}") from error
 
 
 def _write_database(place: str, result: object, file: IO[bytes], style: Style | None) -> None:
@@ -58,6 +63,8 @@ def _write_database(place: str, result: object, file: IO[bytes], style: Style | 
             with open(place, "rb") as made:
                 shutil.copyfileobj(made, file, 1 << 20)
     except sqlite3.Error as error:
+        if error.sqlite_errorcode & 0xFF in _OF_THE_DISK:
+            raise
         raise UsageError(f"sqlite cannot hold it: {error}") from error
     finally:
         database.close()

@@ -13,7 +13,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.events.columns import Text
-from dotnetdiag.heap.facts import Completeness, HeapFacts
+from dotnetdiag.heap.facts import NOT_TOLD, Completeness, HeapFacts
 from dotnetdiag.heap.generations import generations
 from dotnetdiag.heap.heap import Heap
 from dotnetdiag.heap.kernels import NONE
@@ -75,7 +75,7 @@ class _Building:
         weak = distinct(roots[0][~kept])
         unknown = int((held != 0).sum()) + int(((self.index.find(weak) == NONE) & (weak != 0)).sum())
         if unknown:
-            self.problems.append(f"{unknown:,} addresses are referred to and were not told of")
+            self.problems.append(f"{unknown:,} {NOT_TOLD}")
         wrapped = roots[4][self._found(roots[4]) == NONE]  # nobody tells of these
         self.undefined = distinct(np.concatenate([held, wrapped]))
         if len(lost):

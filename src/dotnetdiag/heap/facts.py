@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+NOT_TOLD = "addresses are referred to and were not told of"
+NOT_DESCRIBED = "objects are referred to and not described"
+"""What a heap lacks, of a recording and of a file."""
 MOST_BYTES = 1 << 47
 """An object cannot be so large: it is all that a program can address."""
 

@@ -140,15 +140,15 @@ class _Reader:
             creation_tool=tool,
         )
 
-    def _process(self, file: Deserializer, facts: HeapFacts) -> HeapFacts:
-        """Fields 7 to 14."""
+    def _process(self, file: Deserializer, facts: HeapFacts, *, has_multipliers: bool = True) -> HeapFacts:
+        """Fields 7 to 14; the last is of version 9 and later."""
         cursor = file.cursor
         log = file.string("CollectionLog")
         ticks = cursor.i64("TimeCollected")
         machine, process = file.string("MachineName"), file.string("ProcessName")
         pid = cursor.i32("ProcessID")
         commit, working_set = cursor.i64("TotalProcessCommit"), cursor.i64("TotalProcessWorkingSet")
-        multipliers = file.singles(file.count(4, "multipliers"), "multipliers") or ()
+        multipliers = (file.singles(file.count(4, "multipliers"), "multipliers") or ()) if has_multipliers else ()
         return replace(
             facts,
             log=log,
@@ -167,7 +167,7 @@ class _Reader:
         file.boolean("all")
         facts = replace(facts, segments_bytes=segments)
         if kind.version >= 5:
-            facts = self._process(file, facts)
+            facts = self._process(file, facts, has_multipliers=False)
         if kind.version >= 6:
             for _ in range(file.count(1, "objects")):
                 file.object("an object")

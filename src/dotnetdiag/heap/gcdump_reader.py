@@ -11,10 +11,11 @@ import numpy as np
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.events.columns import Text
 from dotnetdiag.heap import kernels
-from dotnetdiag.heap.facts import MOST_BYTES, Completeness, HeapFacts
+from dotnetdiag.heap.facts import MOST_BYTES, NOT_DESCRIBED, Completeness, HeapFacts
 from dotnetdiag.heap.gcdump_parts import read_parts
 from dotnetdiag.heap.generations import generations
 from dotnetdiag.heap.heap import Heap
+from dotnetdiag.heap.interop import without_interfaces
 from dotnetdiag.heap.log_lines import without_own_lines
 from dotnetdiag.heap.pseudo_nodes import roots_of_pseudo_nodes
 from dotnetdiag.heap.type_names import merged
@@ -53,9 +54,9 @@ def read_gcdump(data: bytes | bytearray | memoryview) -> Heap:
     facts = _by_types(facts, numbers, types, len(names), problems)
     if numbers != list(range(len(numbers))):
         np.take(np.array(numbers, np.uint32), types, out=types, mode="clip")
-    undescribed = int(np.count_nonzero(addresses[np.flatnonzero(offsets == 0)]))
+    undescribed = without_interfaces(addresses[np.flatnonzero(offsets == 0)], facts.interop)
     if undescribed:
-        problems.append(f"{undescribed:,} objects are referred to and not described")
+        problems.append(f"{undescribed:,} {NOT_DESCRIBED}")
     unknown = sum(name.startswith("UNKNOWN 0x") for name in names)
     if unknown:
         problems.append(f"{unknown:,} types have no name")

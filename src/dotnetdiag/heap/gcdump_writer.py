@@ -10,7 +10,7 @@ import numpy as np
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.heap import kernels
-from dotnetdiag.heap.facts import HeapFacts, Interop, Segment
+from dotnetdiag.heap.facts import NOT_DESCRIBED, NOT_TOLD, HeapFacts, Interop, Segment
 from dotnetdiag.heap.fast_serialization import Serializer, Tag
 from dotnetdiag.heap.graph import Graph
 from dotnetdiag.heap.log_lines import MOST_SIZES, log_with
@@ -167,11 +167,24 @@ class _Writer:
         for _, made in self._shared(self._chunks, records):
             file.raw(made)
         file.number(graph.nodes)
+        lacks_some = any(problem.endswith((NOT_TOLD, NOT_DESCRIBED)) for problem in graph.completeness.problems)
         for first in self._chunks:
-            file.raw(np.ascontiguousarray(graph.node_address[first : first + _CHUNK], "<u8"))
+            file.raw(self._addresses(first, lacks_some=lacks_some))
         file.tag(Tag.BYTE)
         file.boolean(graph.facts.pointer_size == 8)
         file.tag(Tag.END)
+
+    def _addresses(self, first: int, *, lacks_some: bool) -> Array:
+        """Those of nodes, but for interfaces of COM objects, which are native memory: who reads of one takes it for an object that was lost."""
+        graph, last = self._graph, first + _CHUNK
+        made = np.ascontiguousarray(graph.node_address[first:last], "<u8")
+        nothing = np.flatnonzero(graph.node_type[first:last] == 0)
+        starts = graph.edge_start[first : last + 1]
+        foreign = nothing[(starts[nothing + 1] == starts[nothing]) & (graph.node_size[first:last][nothing] == 0)]
+        if len(foreign) and not lacks_some:
+            made = made.copy()
+            made[foreign] = 0
+        return made
 
     def _segments(self, facts: HeapFacts) -> None:
         file = self._file

@@ -157,9 +157,11 @@ class Graph:
 def is_object(graph: Graph) -> Array:
     """Of each node, whether it is an object: no pseudo-node, and nothing that was only referred to."""
     made: Array = (graph.node_address != 0) & (graph.node_type != 0)
-    if not graph.completeness.complete and not made.any():  # the addresses are what is missing
+    if not graph.completeness.complete:  # addresses may be what is missing
         names = [name or "" for name in graph.type_name.to_pylist()]
-        made = np.array([number > 0 and not name.startswith("[") for number, name in enumerate(names)])[graph.node_type]
+        made |= np.array([number > 0 and not name.startswith("[") for number, name in enumerate(names)])[
+            graph.node_type
+        ]
     return made
 
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 import numpy as np
+
+from dotnetdiag.trace.distinct import distinct, is_among
+
+if TYPE_CHECKING:
+    from dotnetdiag.heap.facts import Interop
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 RCW = np.dtype(
     [
@@ -23,3 +32,11 @@ INTERFACE = np.dtype(
     ]
 )  # fmt: skip
 """Rows of InteropInfo as they stand in a ``.gcdump`` (gcdump.md §2)."""
+
+
+def without_interfaces(addresses: Array, interop: Interop | None) -> int:
+    """How many of the addresses without a record are of objects, which are lost then: an interface of a COM object is native memory."""
+    found = addresses[addresses != 0]
+    if interop is not None:
+        found = found[~is_among(found, distinct(interop.rcws["unknown"]))]
+    return len(found)

@@ -19,7 +19,7 @@ from typing import Any
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import FormatError
 from dotnetdiag.heap.compiled import compiled
-from dotnetdiag.heap.facts import Completeness, HeapFacts
+from dotnetdiag.heap.facts import NOT_DESCRIBED, Completeness, HeapFacts
 from dotnetdiag.heap.gcdump_parts import GraphParts, read_parts
 from dotnetdiag.heap.log_lines import without_own_lines
 from dotnetdiag.heap.pages import have_ready
@@ -122,6 +122,16 @@ class Search:
         if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and end > first:
             mapped.madvise(mmap.MADV_DONTNEED, first, end - first)
 
+    def _lost(self) -> int:
+        """Of the nodes without a record those that are objects. Who writes of COM objects is on Windows, and such files are rare."""
+        import numpy as np
+
+        from dotnetdiag.heap.interop import without_interfaces
+
+        offsets = np.frombuffer(self._graph.offsets, "<u4")
+        addresses = np.frombuffer(self._graph.addresses, "<u8")
+        return without_interfaces(addresses[offsets == 0], self._facts.interop)
+
     def totals(self) -> TypeTotals | None:
         """What there is; None where anything is odd."""
         graph, kinds = self._graph, len(self._names)
@@ -140,8 +150,10 @@ class Search:
             return None
         own = without_own_lines(self._facts.log)
         problems = [*own.problems]
+        if self._undescribed and self._facts.interop is not None:
+            self._undescribed = self._lost()
         if self._undescribed:
-            problems.append(f"{self._undescribed:,} objects are referred to and not described")
+            problems.append(f"{self._undescribed:,} {NOT_DESCRIBED}")
         unknown = sum(name.startswith("UNKNOWN 0x") for name in self._names)
         if unknown:
             problems.append(f"{unknown:,} types have no name")

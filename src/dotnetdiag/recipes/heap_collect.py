@@ -224,7 +224,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
                 break
             if lost and buffer_mb >= LARGER_BUFFER_MB:
                 break  # once more would lose as much
-            nameless = not lost and all(problem.endswith(NAMELESS) for problem in heap.completeness.problems)
+            nameless = not lost and _is_nameless(heap)
             if nameless and attempts > 1:
                 break  # the other session goes on
             if not (lost or nameless) and life.has_ended():
@@ -241,7 +241,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             walk.over.wait(PARTING_S)  # or the next is told of no type that this one was told of
         if not (walk.ended_by_itself and heap.completeness.complete) and life.has_ended():
             walk.notes.append(f"T{ENDED[1:]}.")
-        elif any(problem.endswith(NAMELESS) for problem in heap.completeness.problems):
+        elif not lost and _is_nameless(heap):
             walk.notes.append(NAMELESS_WHY)
         return CollectedHeap(
             heap=heap,
@@ -271,6 +271,12 @@ class _Life:
                 return False
             time.sleep(ENDING_S / 20)
         return self._pid is not None
+
+
+def _is_nameless(heap: Heap) -> bool:
+    """Whether nothing is missing but names of types: of a walk that was cut they had not come yet."""
+    problems = heap.completeness.problems
+    return bool(problems) and all(problem.endswith(NAMELESS) for problem in problems)
 
 
 def _nothing_came(lost: int, timeout_s: float) -> DiagnosticsError:

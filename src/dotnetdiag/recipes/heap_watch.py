@@ -65,11 +65,13 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedHeaps:
-    """``samples``, the first first; ``growing``: a row for each type that only grew, as :func:`growing_types` has them (None for fewer than two
-    heaps); ``suspects``: those that keep most more alive than before, each before those that it holds. ``problem``: what ended it before its time.
+    """``samples``, the first first, ``compared`` of them: those that are complete. ``growing``: a row for each type that only grew in these, as
+    :func:`growing_types` has them (None for fewer than two); ``suspects``: those that keep most more alive than before, each before those
+    that it holds. ``problem``: what ended it before its time.
     """
 
     samples: tuple[HeapSample, ...]
+    compared: int
     growing: Table | None
     suspects: tuple[Suspect, ...]
     problem: str | None = None
@@ -78,6 +80,7 @@ class WatchedHeaps:
         """Plain values."""
         return {
             "heaps": [one.to_json() for one in self.samples],
+            "compared": self.compared,
             "suspects": [one.to_json() for one in self.suspects],
             "problem": self.problem,
         }
@@ -164,10 +167,12 @@ class _Seen:
         self._last: Heap | None = None
 
     def take(self, done: CollectedHeap, at_s: float) -> HeapSample:
-        heap = self._last = done.heap
-        self._growth.take(numbers_by_type(heap))
-        if len(self._ways) < 2:
-            self._ways.append(BytesByWay.of(heap))
+        heap = done.heap
+        if heap.completeness.complete:  # what is missing would have shrunk, and then grown
+            self._last = heap
+            self._growth.take(numbers_by_type(heap))
+            if len(self._ways) < 2:
+                self._ways.append(BytesByWay.of(heap))
         sample = HeapSample(
             at_s=round(at_s, 3),
             nodes=heap.nodes,
@@ -181,15 +186,18 @@ class _Seen:
         return sample
 
     def result(self, problem: str | None) -> WatchedHeaps:
-        growing = self._growth.table() if len(self.samples) > 1 else None
+        compared = self._growth.heaps
+        growing = self._growth.table() if compared > 1 else None
         rows = [] if growing is None else growing.to_pylist()
         rows = [row for row in rows if row["steps"] >= STEADY_STEPS or row["retained_bytes_grown"] >= LEAST_GROWN]
         rows.sort(key=lambda row: -int(row["retained_bytes_grown"]))
         grown = None
         if rows and self._last is not None:
-            grown = GrownWays(self._ways[0 if len(self.samples) < 3 else 1], self._last)
+            grown = GrownWays(self._ways[0 if compared < 3 else 1], self._last)
         suspects = held_below([Suspect(row=row, path=self._path(row, grown)) for row in rows[:MOST_SUSPECTS]])
-        return WatchedHeaps(samples=tuple(self.samples), growing=growing, suspects=tuple(suspects), problem=problem)
+        return WatchedHeaps(
+            samples=tuple(self.samples), compared=compared, growing=growing, suspects=tuple(suspects), problem=problem
+        )
 
     def _path(self, row: Mapping[str, Any], grown: GrownWays | None) -> tuple[str, ...]:
         assert self._last is not None
