@@ -16,7 +16,7 @@ from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, numbe
 from dotnetdiag.analysis.compilations import Compilations, CompiledMethods, MethodNames
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, named
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, named, others_told
 from dotnetdiag.analysis.native import NO_COMPILER, native_of
 from dotnetdiag.analysis.pairs import latest_rows, picked
 from dotnetdiag.analysis.report import Report
@@ -136,7 +136,9 @@ class JitFold:
         """The answer, of what came until now; more may come."""
         reasons, inlining = self._inlining.result()
         rows, entries = self._compilations.rows(), self._entries.all()
-        notes = () if len(rows) else (NO_COMPILER if self._is_native() else NO_EVENTS,)
+        notes = others_told("methods", [self._compilations.names.parts])
+        if not len(rows):
+            notes = (NO_COMPILER if self._is_native() else NO_EVENTS,)
         made = _Answer(rows, self._compilations.names, entries, [kept.all() for kept in self._in_background])
         return made.report(self._losses.told, reasons, inlining, notes)
 

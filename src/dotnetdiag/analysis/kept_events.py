@@ -85,6 +85,11 @@ class Texts:
     def __getitem__(self, number: int) -> str:
         return self.names[number] if number >= 0 else ""
 
+    @property
+    def has_others(self) -> bool:
+        """Whether some were too many."""
+        return len(self.names) > self._most
+
     def numbers(self, column: Column | None, count: int) -> Array:
         """Of each row the number of its text; :data:`NONE` where there is no column."""
         if column is None:
@@ -142,6 +147,11 @@ class PooledTexts:
     def __getitem__(self, number: int) -> str:
         return self._ids.text(number) if number >= 0 else ""
 
+    @property
+    def has_others(self) -> bool:
+        """Whether some were too many."""
+        return self._others != NONE
+
     def numbers(self, column: Column | None, count: int) -> Array:
         """Of each row the number of its text; :data:`NONE` where there is no column."""
         if column is None:
@@ -153,6 +163,12 @@ class PooledTexts:
         if not isinstance(column, Text):
             column = Text.from_pylist([str(value or "") for value in column.to_pylist()])
         return self._ids.of(column)
+
+
+def others_told(what: str, texts: Iterable[Texts | PooledTexts]) -> tuple[str, ...]:
+    """A note where texts were too many, ``what`` is named by which."""
+    too_many = any(one.has_others for one in texts)
+    return (f"there are so many different names of {what} that some are told as {OTHERS}",) if too_many else ()
 
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import

@@ -17,7 +17,7 @@ from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.intervals import covered_ms
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, words_of
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, others_told, words_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.pairs import first_rows, latest_rows, pairs, picked
 from dotnetdiag.analysis.profile import State
@@ -128,6 +128,7 @@ class LoaderFold:
         notes = [] if len(assemblies) or len(made) else [NO_EVENTS]
         if len(assemblies) and not len(made):
             notes.append(NO_BINDS)
+        notes += others_told("modules, assemblies and types", [self._texts, self._typed.texts])
         self._notes = tuple(notes)
         loaded = picked(typed.ms, stop, np.nan) - types.ms
         binds = self._bind_columns(made)

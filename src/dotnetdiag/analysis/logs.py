@@ -17,7 +17,7 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.answers import answer_table, compact, mask, number, texts, whole
 from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, others_told
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER, filled
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
@@ -166,6 +166,7 @@ class LogsFold:
             notes = (NO_TEXTS,)
         columns = self._columns(beside)
         within = columns["request_row"].valid
+        notes = (*notes, *others_told("loggers and events", [self._names]))
         if alike.count and self._has_rows and within is not None and not within.any():
             notes = (*notes, NO_REQUESTS)
         by_event = alike.table(self._names.names, self._messages.names)

@@ -45,9 +45,9 @@ class SpanEvents:
     def __init__(self, kind: RequestKind) -> None:
         self.kind = kind
         self._reasons = Texts()
-        self._texts = _Arguments(kind.arguments) if kind.arguments else Texts()
+        self.texts = _Arguments(kind.arguments) if kind.arguments else Texts()
         fields = (ARGUMENTS,) if kind.arguments else kind.fields
-        self.starts = KeptEvents(kind.begins, names=fields, texts=self._texts, activities=True)
+        self.starts = KeptEvents(kind.begins, names=fields, texts=self.texts, activities=True)
         self.stops = KeptEvents(kind.ends, [kind.status] if kind.status else (), activities=True)
         self.failures = KeptEvents(
             kind.fails, names=[kind.reason] if kind.reason else (), texts=self._reasons, activities=True
@@ -83,7 +83,7 @@ class SpanEvents:
     def copy(self) -> SpanEvents:
         """One in which the same waits."""
         made = SpanEvents(self.kind)
-        made._reasons, made._texts = self._reasons, self._texts
+        made._reasons, made.texts = self._reasons, self.texts
         made.starts, made.stops, made.failures = (one.copy() for one in self.keepers)
         return made
 
@@ -91,11 +91,11 @@ class SpanEvents:
         """Names of what is alike, and which of them each start has."""
         if self.kind.arguments:
             used, which = ranked(starts[ARGUMENTS])
-            return [self._texts[one] for one in used.tolist()], which
+            return [self.texts[one] for one in used.tolist()], which
         if not self.kind.fields:
             return [self.kind.label], np.zeros(len(starts), np.int64)
         first, which = combined([starts[name] for name in self.kind.fields], len(starts))
-        words = [[readable(self._texts[code]) for code in starts[name][first].tolist()] for name in self.kind.fields]
+        words = [[readable(self.texts[code]) for code in starts[name][first].tolist()] for name in self.kind.fields]
         return [self.kind.label.format(*row).strip() or self.kind.nameless for row in zip(*words, strict=True)], which
 
     def reasons(self, failures: Kept) -> tuple[list[str], Array]:

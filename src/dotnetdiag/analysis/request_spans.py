@@ -6,7 +6,7 @@ once were 160 bytes each, and a report on 120,000 requests, which are 840,000 sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any, TypeAlias
 
@@ -94,6 +94,11 @@ class RequestSpans:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def texts(self) -> Iterator[Texts]:
+        """What spans are named by."""
+        return (events.texts for events in self._events)
 
     @property
     def unknown_open(self) -> int:

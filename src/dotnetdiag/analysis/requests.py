@@ -18,7 +18,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, others_told
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, facts_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
@@ -186,6 +186,7 @@ class RequestsFold:
         odd = [
             note for note, is_so in ((TOO_DEEP, whole._spans.is_cut), (SHARED_IDS, whole._spans.has_shared)) if is_so
         ]
+        odd += others_told("requests", whole._spans.texts)
         failures = by_kind(whole._spans.unknown_failures)
         del whole
         notes = odd if len(rows) else [NO_EVENTS]

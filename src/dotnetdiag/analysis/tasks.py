@@ -21,7 +21,7 @@ from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, compact, mask, number, texts, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import pseudo
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, narrow, of_source
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, narrow, of_source, others_told
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.nameless import are_nameless
@@ -140,7 +140,8 @@ class TasksFold:
         made = self._awaits.result(
             "Awaits", state=State.NONE, of_program=False
         )  # .NET's own awaits lead from one to another
-        return _Answer(made, self._operations.all(), self._operations.texts.names).report()
+        texts = self._operations.texts
+        return _Answer(made, self._operations.all(), texts.names).report(others_told("tasks", [texts]))
 
 
 class _Answer:
@@ -189,13 +190,15 @@ class _Answer:
         del awaiting, is_nameless, rows
         self._own_ms = _own_ms(lambda: made.column("ms"), self._duration, self._caller, self._first)
 
-    def report(self) -> TaskReport:
-        """The tables."""
+    def report(self, more: tuple[str, ...]) -> TaskReport:
+        """The tables, with ``more`` notes."""
         made, known = self._made, ~np.isnan(self._duration)
         of_others = [number for number, name in enumerate(self._texts) if name in OF_OTHERS]
         has_members = bool(is_among(self._name, np.array(of_others, np.int64)).any())
         deep = (TOO_DEEP,) if self._is_cut else ()
-        notes = (*((NO_MEMBERS,) if has_members else ()), *deep, *made.stacks.unnamed) if len(made) else (NO_EVENTS,)
+        notes = (
+            (*((NO_MEMBERS,) if has_members else ()), *deep, *made.stacks.unnamed, *more) if len(made) else (NO_EVENTS,)
+        )
         begins = _begins(known, self._caller)
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
