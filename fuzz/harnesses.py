@@ -6,16 +6,26 @@ A harness returns what it saw, in a few words or numbers: an input that shows so
 from __future__ import annotations
 
 import io
+import json
 import random
 import re
 import zlib
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 from fuzz.structured import with_a_lie
+from tests.analysis.test_exceptions import CATCH, CATCH_OVER, in_order, of, throw
+from tests.analysis.test_gc import collection
+from tests.analysis.test_jit import compiled
+from tests.analysis.test_tasks import awaits, done, operation
+from tests.analysis.test_thread_pool import adjusted, begun, queued, worker
+from tests.analysis.test_waits import gets, wants
+from tests.analysis.traces import allocation_sample, allocation_tick, traced
 from tests.assemblies.test_debug_directory import CODEVIEW, EMBEDDED, codeview, image, packed
 from tests.assemblies.test_sequence_points import SIMPLE, TWO_DOCUMENTS, pdb
 from tests.heap.made import gcdump, made
@@ -24,8 +34,11 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL
 
 from dotnetdiag import events
+from dotnetdiag.analysis.everything import everything
+from dotnetdiag.analysis.report import Report
 from dotnetdiag.assemblies.debug_directory import DebugDirectory
 from dotnetdiag.assemblies.sequence_points import PortablePdb
+from dotnetdiag.cli.shown import KINDS, show
 from dotnetdiag.errors import DiagnosticsError, UsageError
 from dotnetdiag.events.layout import Count
 from dotnetdiag.heap import Heap, HeapFold, read_gcdump, write_gcdump
@@ -355,6 +368,43 @@ def heaps(data: bytes) -> Seen:
     return tuple(said)
 
 
+# reports --------------------------------------------------------------------------------------------------------------
+
+
+def _report_seeds() -> list[bytes]:
+    """One of the events of most questions, besides the openings of recordings; and all of a small one."""
+    seen: list[Any] = [*in_order(throw("no"), of(CATCH, "A"), of(CATCH_OVER), throw("no more"))]
+    for at in range(4):
+        ms = 10.0 * at + 10
+        seen += [*collection(ms, at + 1, (1, 2, 3, 4, 5, 60, 70, 80)), *compiled(ms + 2, at, f"M{at}", 10)]
+        seen += [awaits(ms + 3, at + 1, at, "A.M"), operation(ms + 3.5, at + 1, "T"), done(ms + 4, at + 1)]
+        seen += [allocation_tick(ms + 5, f"A{at}", 100, 10), allocation_sample(ms + 5.5, f"A{at}", 10)]
+        seen += [
+            wants(ms + 6, 1, "A.M"),
+            gets(ms + 7, 1, 1.0),
+            queued(ms + 7, 1, at + 1, "A.M"),
+            begun(ms + 8, 2, at + 1),
+        ]
+        seen += [adjusted(ms + 8.5, 4, 6), worker(ms + 8.6, 4)]
+    made = traced(*sorted(seen, key=lambda one: one.ms)).raw
+    recorded = [*_traces(), data_of(next(name for name in recordings() if name.startswith("gccollect")))]
+    return [*[bytes(made.buffer)] * len(recorded), *recorded]
+
+
+def reports(data: bytes) -> Seen:
+    """A recording: every question to it is answered, shown, and written as JSON."""
+    made = everything(Trace(data, name="fuzz")).reports
+    said: list[Hashable] = []
+    with redirect_stdout(io.StringIO()):
+        for kind, one in made.items():
+            if isinstance(one, Report):
+                json.dumps(one.to_json(), allow_nan=False, default=str)
+            if kind in KINDS:
+                show(kind, one, 5)
+            said += [kind, *(_words(note)[:30] for note in getattr(one, "notes", ()))]
+    return tuple(said)
+
+
 # assemblies -----------------------------------------------------------------------------------------------------------
 
 
@@ -385,6 +435,7 @@ HARNESSES: dict[str, Harness] = {
     "writer": Harness(run=writer, seeds=_traces, mutations=(with_a_lie,)),
     "payload": Harness(run=payload, seeds=_payload_seeds),
     "messages": Harness(run=messages, seeds=_message_seeds),
+    "reports": Harness(run=reports, seeds=_report_seeds, mutations=(with_a_lie,)),
     "heaps": Harness(run=heaps, seeds=_heap_seeds),
     "texts": Harness(run=texts, seeds=lambda: [text.encode() for text in TEXTS]),
     "pdbs": Harness(run=pdbs, seeds=_pdb_seeds),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 from dataclasses import replace
 from typing import Any
@@ -122,3 +123,9 @@ def test_of_nested_compilations_of_one_method_each_ends_its_own() -> None:
     ]  # fmt: skip
     rows = [(row["method"][-3:], row["compile_ms"], row["native_bytes"]) for row in jit(traced(*seen)).methods]
     assert rows == [("A()", 4.0, 10), ("A()", 7.5, 40), ("B()", 2.0, 20), ("A()", 0.5, 30)]
+
+
+def test_a_report_goes_to_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilled, "HELD_BYTES", 200)
+    made = jit(traced(*(one for at in range(20) for one in compiled(2 * at + 1, at % 7, f"M{at % 7}", at))))
+    assert pickle.loads(pickle.dumps(made)).to_json() == made.to_json()

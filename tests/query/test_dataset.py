@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import re
 import struct
 import sys
 from collections import Counter
@@ -18,7 +19,7 @@ from tests.nettrace.recordings import data_of
 from tests.query.asked import named, saved
 
 import dotnetdiag as dd
-from dotnetdiag.errors import InputError, MissingDependency, UnknownName, UsageError
+from dotnetdiag.errors import FormatError, InputError, MissingDependency, UnknownName, UsageError
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.query import files, tables
 from dotnetdiag.query.dataset import Dataset
@@ -190,6 +191,24 @@ def test_names_that_are_not_there_are_told(folder: Path) -> None:
         list(made.batches("spans"))
     with pytest.raises(UsageError, match="names"):
         list(made.batches(3))  # type: ignore[arg-type]
+
+
+def test_what_is_wrong_with_a_recording_elsewhere_names_its_address() -> None:
+    """And not the file that it was fetched into, which is gone."""
+    memory, whole = fsspec.filesystem("memory"), bytearray(data_of(named("events-10")))
+    whole[300_000:300_200] = b"\xff" * 200
+    memory.pipe("/odd/a.nettrace", b"garbage" * 100)
+    memory.pipe("/cut/a.nettrace", bytes(whole))
+    try:
+        for ask in (lambda made: made.sql("select count(*) from gc"), lambda made: list(made.batches("GC/Start"))):
+            with pytest.raises(FormatError, match=r"^memory://.*odd/a\.nettrace: first bytes"):
+                ask(dd.dataset("memory://odd/*.nettrace"))
+        damage = dd.dataset("memory://cut/*.nettrace").sql("select count(*) from gc").losses.damage
+        assert damage is not None
+        assert re.match(r"memory://.*cut/a\.nettrace: EventBlock", damage)
+    finally:
+        memory.rm("/odd", recursive=True)
+        memory.rm("/cut", recursive=True)
 
 
 def test_a_file_system_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

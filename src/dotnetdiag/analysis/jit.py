@@ -170,24 +170,11 @@ class _Answer:
             il_bytes += int(row.il.sum())
             native_bytes += int(row.native.sum())
             rejected += int(self._is_rejected(some)[is_first].sum())
-        entries, order = self._entries, methods.order()
-
-        def of_methods(names: Sequence[str], first: int, last: int) -> dict[str, Column]:
-            own, count, total, il, native = methods.some(order[first:last])
-            made: dict[str, Callable[[], Column]] = {
-                "method": lambda: self._names.of(own),
-                "count": lambda: whole(count),
-                "compile_ms": lambda: number(total),
-                "il_bytes": lambda: whole(il),
-                "native_bytes": lambda: whole(native),
-                "pid": lambda: whole(own["pid"]),
-            }
-            return {name: made[name]() for name in names}
-
+        entries, together = self._entries, _Together(methods, self._names)
         return JitReport(
             methods=answer_sliced("methods that were compiled", _COLUMNS, len(self._rows), self._some, notes, losses),
             by_method=answer_sliced(
-                "methods that were compiled, together", _OF_METHODS, len(methods), of_methods, notes, losses
+                "methods that were compiled, together", _OF_METHODS, len(methods), together.some, notes, losses
             ),
             inlining=answer_table("why calls were not inlined", reasons, notes, losses),
             totals=JitTotals(
@@ -256,6 +243,25 @@ class _Answer:
             at = row.ms[rows]
             made[rows] = np.searchsorted(begins, at, "right") > np.searchsorted(ends, at, "right")
         return made
+
+
+class _Together:
+    """The table of methods; as the other one made when somebody asks, and in whatever process that is."""
+
+    def __init__(self, methods: CompiledMethods, names: MethodNames) -> None:
+        self._methods, self._names, self._order = methods, names, methods.order()
+
+    def some(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+        own, count, total, il, native = self._methods.some(self._order[first:last])
+        made: dict[str, Callable[[], Column]] = {
+            "method": lambda: self._names.of(own),
+            "count": lambda: whole(count),
+            "compile_ms": lambda: number(total),
+            "il_bytes": lambda: whole(il),
+            "native_bytes": lambda: whole(native),
+            "pid": lambda: whole(own["pid"]),
+        }
+        return {name: made[name]() for name in names}
 
 
 class _Told:

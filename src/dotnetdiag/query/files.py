@@ -17,7 +17,8 @@ from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.errors import InputError, MissingDependency, UsageError
 from dotnetdiag.trace.trace import Trace
 
-Opener: TypeAlias = Callable[[str], Trace]
+Opener: TypeAlias = Callable[[str, str], Trace]
+"""Opens the trace in a file, and names it."""
 PathText: TypeAlias = "str | os.PathLike[str]"
 
 _COPIED_BYTES = 1 << 20
@@ -52,11 +53,11 @@ class RecordingFile:
         """The trace. Raises InputError, FormatError."""
         local = _local(self.name)
         if local is not None:
-            return self.opener(local)
+            return self.opener(local, local)
         with TemporaryDirectory(prefix="dotnetdiag-") as folder:  # what is open stays readable after its name is gone
             copy = os.path.join(folder, os.path.basename(self.name.rstrip("/")) or "recording")
             _fetch(self.name, copy, self.options)
-            return self.opener(copy)
+            return self.opener(copy, self.name)
 
     def close(self, trace: Trace) -> None:
         """Let go of it."""

@@ -36,7 +36,7 @@ class OpenTrace:
     """
 
     trace: Trace
-    opener: Callable[[str], Trace] | None = None
+    opener: Callable[[str, str], Trace] | None = None
     alias: str | None = None
     """What it is told apart by from another one of its name."""
 
@@ -68,11 +68,11 @@ class TraceFile:
 
     name: str
     path: str
-    opener: Callable[[str], Trace]
+    opener: Callable[[str, str], Trace]
 
     def open(self) -> Trace:
         """The trace. Raises InputError, FormatError."""
-        return self.opener(self.path)
+        return self.opener(self.path, self.path)
 
     def close(self, trace: Trace) -> None:
         """Let go of it."""

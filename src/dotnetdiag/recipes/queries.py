@@ -25,12 +25,14 @@ PathText: TypeAlias = Union[str, "os.PathLike[str]"]
 Sources: TypeAlias = PathText | Trace | Iterable[PathText | Trace]
 
 
-def open_alone(path: str) -> Trace:
-    """The trace in a file, decoded by the thread that reads it: engines have threads of their own, and each of ours would hold another window."""
-    return open_trace(path, threads=1, name=path)  # one of several, which may have one name in several folders
+def open_alone(path: str, name: str) -> Trace:
+    """The trace in a file, decoded by the thread that reads it: engines have threads of their own, and each of ours would hold another window. It is
+    one of several, which may have one name in several folders: so its ``name`` is that of its path, or of where it was fetched from.
+    """
+    return open_trace(path, threads=1, name=name)
 
 
-def _opener_like(trace: Trace, opener: Callable[[str], Trace]) -> Callable[[str], Trace]:
+def _opener_like(trace: Trace, opener: Callable[[str, str], Trace]) -> Callable[[str, str], Trace]:
     """Opens the file of a trace anew, in another process: with lines of source where it has them."""
     from dotnetdiag.recipes.lines import symbols_of
 
@@ -38,20 +40,20 @@ def _opener_like(trace: Trace, opener: Callable[[str], Trace]) -> Callable[[str]
     return opener if symbols is None else partial(_open_by_lines, symbols)
 
 
-def _open_by_lines(symbols: tuple[str, ...], path: str) -> Trace:
+def _open_by_lines(symbols: tuple[str, ...], path: str, name: str) -> Trace:
     from dotnetdiag.recipes.pdb_files import PdbFiles
 
-    return _open_with_lines(PdbFiles(symbols), path)
+    return _open_with_lines(PdbFiles(symbols), path, name)
 
 
-def _open_with_lines(files: PdbFiles, path: str) -> Trace:
+def _open_with_lines(files: PdbFiles, path: str, name: str) -> Trace:
     from dotnetdiag.recipes.lines import name_by_lines
 
-    return name_by_lines(open_alone(path), files)
+    return name_by_lines(open_alone(path, name), files)
 
 
 def recordings_of(
-    sources: Sources, options: Mapping[str, Any] | None = None, opener: Callable[[str], Trace] = open_alone
+    sources: Sources, options: Mapping[str, Any] | None = None, opener: Callable[[str, str], Trace] = open_alone
 ) -> Sequence[Recording]:
     """The recordings of a trace, a path, a URL, a pattern, or several of these, each once. Raises UsageError, InputError."""
     given = [sources] if isinstance(sources, str | os.PathLike | Trace) else list(sources)
