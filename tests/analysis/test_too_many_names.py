@@ -8,7 +8,7 @@ import pytest
 from tests.analysis.test_jit import compiled
 from tests.analysis.test_tasks import awaits, operation
 from tests.analysis.traces import traced
-from tests.nettrace.recordings import data_of, recordings
+from tests.nettrace.recordings import data_of
 
 from dotnetdiag.analysis import kept_events
 from dotnetdiag.analysis.fold import fold
@@ -21,16 +21,12 @@ from dotnetdiag.analysis.tasks import TasksFold
 from dotnetdiag.trace.trace import Trace
 
 WITH = {
-    "requests": (RequestsFold, "web"),
-    "loggers and events": (LogsFold, "web"),
-    "modules, assemblies and types": (LoaderFold, "startup"),
+    "requests": (RequestsFold, "web-10.nettrace"),
+    "loggers and events": (LogsFold, "web-10.nettrace"),
+    "modules, assemblies and types": (LoaderFold, "startup-10.nettrace"),
     "tasks": (TasksFold, ""),
     "methods": (JitFold, ""),
 }
-
-
-def recorded(begin: str) -> Trace:
-    return Trace(data_of(next(one for one in recordings() if one.startswith(begin))))
 
 
 def by_hand() -> Trace:
@@ -42,12 +38,12 @@ def by_hand() -> Trace:
 @pytest.mark.parametrize("what", WITH)
 @pytest.mark.parametrize("is_full", [False, True])
 def test_that_names_were_too_many_is_said(what: str, is_full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    kind, begin = WITH[what]
+    kind, name = WITH[what]
     if is_full:
         full: Any = lambda made: lambda self, most=0, **options: made(self, 1, **options)  # noqa: E731
         monkeypatch.setattr(Texts, "__init__", full(Texts.__init__))
         monkeypatch.setattr(PooledTexts, "__init__", full(PooledTexts.__init__))
-    (made,) = fold(recorded(begin) if begin else by_hand(), kind())
+    (made,) = fold(Trace(data_of(name)) if name else by_hand(), kind())
     note = f"there are so many different names of {what} that some are told as {OTHERS}"
     assert (note in made.notes) == is_full
 

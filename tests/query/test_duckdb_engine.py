@@ -424,10 +424,10 @@ def test_what_a_report_is_called_with_is_any_text_and_a_comment_is_none(tmp_path
 def test_open_traces_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """They are named without their folders; what one of them lacks was forgotten for what the other has."""
     paths = []
-    for folder, begin in (("a", "lossy-10"), ("b", "gccollect-10")):
+    for folder, data in (("a", data_of("lossy-10.nettrace")), ("b", data_of(named("gccollect-10")))):
         (tmp_path / folder).mkdir()
         paths.append(tmp_path / folder / "app.nettrace")
-        paths[-1].write_bytes(data_of(named(begin)))
+        paths[-1].write_bytes(data)
     query = "select file, count(*) as n from events group by all order by all"
     by_path = dd.sql(paths, query)
     traces = [dd.open(path) for path in paths]
