@@ -8,6 +8,7 @@ import struct
 from dataclasses import replace
 from typing import Any
 
+import pyarrow
 import pytest
 from tests.analysis.test_gc import event
 from tests.analysis.test_thread_pool import adjusted, queued
@@ -18,6 +19,7 @@ from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis.advice import NOTHING, AdviceReport, advice, of_cpu, of_death, of_exceptions, of_jit
 from dotnetdiag.analysis.cpu import cpu
+from dotnetdiag.analysis.diff import diff
 from dotnetdiag.analysis.exceptions import exceptions
 from dotnetdiag.analysis.finding import LEAST
 from dotnetdiag.analysis.jit import JitReport, jit
@@ -456,3 +458,28 @@ def test_a_pool_that_begins_nothing_is_told_of() -> None:
     trace = traced(worker_start(0, 1), *work, thrown(3000, "App.E", "late"))
     (text,) = [row["text"] for row in advice(trace).findings if row["question"] == "threadpool"]
     assert re.search(r"some work had waited for more than 100 ms, [\d,]+ ms at most; none of it was begun", text)
+
+
+def test_what_stands_out_has_the_same_columns_where_nothing_does() -> None:
+    """Of several recordings, one of which is quiet, the most severe came in the order of their letters."""
+    quiet, other = (
+        advice(traced(external(1, 1, "A.M"))).findings,
+        advice(Trace(data_of("gccollect-10.nettrace"))).findings,
+    )
+    assert len(quiet) == 0 < len(other)
+    assert (
+        quiet.to_arrow().schema.field("severity").type
+        == other.to_arrow().schema.field("severity").type
+        == pyarrow.float64()
+    )
+    assert [quiet.to_arrow().schema.names, quiet.to_arrow().schema.types] == [
+        other.to_arrow().schema.names,
+        other.to_arrow().schema.types,
+    ]
+
+
+def test_tables_of_methods_have_the_same_columns_where_there_are_none() -> None:
+    some = cpu(traced(managed(1, 1, "A.M"), managed(2, 1, "A.M")))
+    for of in (lambda profile: profile.top(5).table(), lambda profile: diff(profile, profile).table()):
+        types = [of(one).to_arrow().schema.types for one in (some, some.focus("nowhere"))]
+        assert types[0] == types[1]

@@ -15,6 +15,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters, nameless
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
+from dotnetdiag.analysis.answers import number
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.finding import DEADLOCK, LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
@@ -36,6 +37,7 @@ from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.wait_findings import of_deadlock, of_waits
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
 from dotnetdiag.events import Column, EventSchema
+from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.parts import parts
 from dotnetdiag.trace.distinct import distinct
@@ -224,9 +226,11 @@ def advice_of(answers: Answers) -> AdviceReport:
     return AdviceReport(
         findings=Table(
             {
-                "severity": [round(one.severity, 1) for one in found],
-                "question": [one.question for one in found],
-                "text": [one.text for one in found],
+                "severity": number(
+                    np.round([float(one.severity) for one in found], 1)
+                ),  # a number where nothing is found too
+                "question": Text.from_pylist([one.question for one in found]),
+                "text": Text.from_pylist([one.text for one in found]),
             },
             title="what stands out",
             units={"severity": "%"},

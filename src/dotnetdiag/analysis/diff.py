@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag.analysis.answers import mask
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import DIGITS, Array, Origin
+from dotnetdiag.analysis.profile import DIGITS, Array, Origin, fractions
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
+from dotnetdiag.events import Scalar
+from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import HasTable, Losses, Table
 from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
@@ -79,7 +82,7 @@ class ProfileDiff(HasTable):
 
     def changes(self) -> Table:
         """A row per method in the order of ``methods``: exclusive and inclusive weights before and after, and the change."""
-        columns: dict[str, list[Any]] = {
+        columns: dict[str, list[Any] | Scalar] = {
             "method": [one.name for one in self.methods],
             "module": [one.frame.module for one in self.methods],
         }
@@ -87,10 +90,13 @@ class ProfileDiff(HasTable):
         for kind in ("exclusive", "inclusive"):
             both: list[Change] = [getattr(one, kind) for one in self.methods]
             relative = [change.relative for change in both]
-            columns[f"{kind}_before"] = [round(change.before, DIGITS) for change in both]
-            columns[f"{kind}_after"] = [round(change.after, DIGITS) for change in both]
-            columns[f"{kind}_change"] = [round(change.absolute, DIGITS) for change in both]
-            columns[f"{kind}_relative_percent"] = [None if one is None else round(one, DIGITS) for one in relative]
+            columns[f"{kind}_before"] = fractions([round(change.before, DIGITS) for change in both])
+            columns[f"{kind}_after"] = fractions([round(change.after, DIGITS) for change in both])
+            columns[f"{kind}_change"] = fractions([round(change.absolute, DIGITS) for change in both])
+            known = np.array([one is not None for one in relative], np.bool_)
+            columns[f"{kind}_relative_percent"] = Scalar(
+                np.array([round(one or 0.0, DIGITS) for one in relative], np.float64), mask(known), Kind.F8
+            )
             units |= {f"{kind}_{name}": self.unit for name in ("before", "after", "change")}
             units[f"{kind}_relative_percent"] = "%"
         first, second = self.before_origin, self.after_origin
