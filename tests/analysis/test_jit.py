@@ -128,4 +128,4 @@ def test_of_nested_compilations_of_one_method_each_ends_its_own() -> None:
 def test_a_report_goes_to_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilled, "HELD_BYTES", 200)
     made = jit(traced(*(one for at in range(20) for one in compiled(2 * at + 1, at % 7, f"M{at % 7}", at))))
-    assert pickle.loads(pickle.dumps(made)).to_json() == made.to_json()
+    assert pickle.loads(pickle.dumps(made)).to_json() == made.to_json()  # our own bytes, as multiprocessing sends them

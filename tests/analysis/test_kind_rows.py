@@ -17,10 +17,11 @@ from tests.trace.made import RUNTIME, MadeTrace
 from dotnetdiag.analysis.exceptions import THROWN, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.kept_events import KeptEvents, Texts, having
-from dotnetdiag.analysis.kind_rows import ThreadIds, Threads
+from dotnetdiag.analysis.kind_rows import Threads
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.profile import COLUMNS
 from dotnetdiag.analysis.stacked import Stacked, StackedEvents
+from dotnetdiag.analysis.thread_ids import ThreadIds
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace import spilled
 from dotnetdiag.trace.table import EventTable

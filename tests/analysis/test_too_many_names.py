@@ -29,6 +29,15 @@ WITH = {
 }
 
 
+def _full(made: Any) -> Any:
+    """The same, of texts of which there may be one."""
+
+    def make(self: Any, most: int = 0, **options: Any) -> None:
+        made(self, 1, **options)
+
+    return make
+
+
 def by_hand() -> Trace:
     """Three tasks and three methods, each of another name."""
     tasks = (one for at in range(3) for one in (awaits(10 * at, at + 1, 0), operation(10 * at + 1, at + 1, f"T{at}")))
@@ -40,9 +49,8 @@ def by_hand() -> Trace:
 def test_that_names_were_too_many_is_said(what: str, is_full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, name = WITH[what]
     if is_full:
-        full: Any = lambda made: lambda self, most=0, **options: made(self, 1, **options)  # noqa: E731
-        monkeypatch.setattr(Texts, "__init__", full(Texts.__init__))
-        monkeypatch.setattr(PooledTexts, "__init__", full(PooledTexts.__init__))
+        monkeypatch.setattr(Texts, "__init__", _full(Texts.__init__))
+        monkeypatch.setattr(PooledTexts, "__init__", _full(PooledTexts.__init__))
     (made,) = fold(Trace(data_of(name)) if name else by_hand(), kind())
     note = f"there are so many different names of {what} that some are told as {OTHERS}"
     assert (note in made.notes) == is_full

@@ -10,7 +10,7 @@ from dotnetdiag.analysis.changing_rows import Change, ChangingRows
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.followed import Followed
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, PooledTexts, having, whole_numbers
-from dotnetdiag.analysis.running_groups import Numbering
+from dotnetdiag.analysis.thread_ids import ThreadIds
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded, Text, concat
 from dotnetdiag.trace.spilled import SpilledRows
@@ -43,9 +43,13 @@ class Compilations:
         )
         ends = KeptEvents(having(LOADED), ("MethodID", *_OF_END))
         self._rows = ChangingRows(_ROW)
-        self._processes, self._ids, self._threads = Numbering(), Numbering(), Numbering()
+        threads = ThreadIds()
         self._followed = Followed(
-            self._rows, ends, key=lambda kept: whole_numbers(kept["MethodID"]), owner=self._thread, change=_lasted
+            self._rows,
+            ends,
+            key=lambda kept: whole_numbers(kept["MethodID"]),
+            owner=lambda kept: threads.of_rows(np.arange(len(kept)), kept),
+            change=_lasted,
         )
 
     def wants(self, schema: EventSchema) -> bool:
@@ -63,13 +67,6 @@ class Compilations:
                 rows[name] = whole_numbers(values)
             self._followed.began(kept, self._rows.append(rows))
         self._followed.feed(window)
-
-    def _thread(self, kept: Kept) -> Array:
-        process, thread = (
-            numbers.of(values.astype(np.int64, copy=False))
-            for numbers, values in ((self._processes, kept.pid), (self._ids, kept.tid))
-        )
-        return self._threads.of(process << 32 | thread)
 
     def rows(self) -> SpilledRows:
         """What came until now; more may come."""

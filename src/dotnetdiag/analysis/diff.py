@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import mask
+from dotnetdiag.analysis.answers import number
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import DIGITS, Array, Origin, fractions
+from dotnetdiag.analysis.profile import Array, Origin
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Scalar
-from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import HasTable, Losses, Table
 from dotnetdiag.trace.frame import Frame, FrameKind
 from dotnetdiag.trace.method_names import Style
@@ -89,14 +88,11 @@ class ProfileDiff(HasTable):
         units: dict[str, str] = {}
         for kind in ("exclusive", "inclusive"):
             both: list[Change] = [getattr(one, kind) for one in self.methods]
+            columns[f"{kind}_before"] = number(np.array([change.before for change in both], np.float64))
+            columns[f"{kind}_after"] = number(np.array([change.after for change in both], np.float64))
+            columns[f"{kind}_change"] = number(np.array([change.absolute for change in both], np.float64))
             relative = [change.relative for change in both]
-            columns[f"{kind}_before"] = fractions([round(change.before, DIGITS) for change in both])
-            columns[f"{kind}_after"] = fractions([round(change.after, DIGITS) for change in both])
-            columns[f"{kind}_change"] = fractions([round(change.absolute, DIGITS) for change in both])
-            known = np.array([one is not None for one in relative], np.bool_)
-            columns[f"{kind}_relative_percent"] = Scalar(
-                np.array([round(one or 0.0, DIGITS) for one in relative], np.float64), mask(known), Kind.F8
-            )
+            columns[f"{kind}_relative_percent"] = number(np.array(relative, np.float64))  # None is NaN
             units |= {f"{kind}_{name}": self.unit for name in ("before", "after", "change")}
             units[f"{kind}_relative_percent"] = "%"
         first, second = self.before_origin, self.after_origin
@@ -153,15 +149,15 @@ class _Names:
 
     def numbers(self, profile: StackProfile) -> Array:
         made = np.full(max(len(profile.frames), 1), -1, np.int32)
-        for number in profile.used_frames().tolist():
-            frame: Frame = profile.frames[number]
+        for place in profile.used_frames().tolist():
+            frame: Frame = profile.frames[place]
             text = unresolved_name(frame) if frame.kind is FrameKind.UNRESOLVED else frame.name(self.style)
             found = self._ids.get(text)
             if found is None:
                 found = self._ids[text] = len(self.frames)
                 self.frames.append(frame)
                 self.texts.append(text)
-            made[number] = found
+            made[place] = found
         return made
 
 

@@ -23,6 +23,7 @@ from dotnetdiag.analysis.rows import SampleColumns, profile_of, samples_in_order
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import own_frames
+from dotnetdiag.analysis.thread_ids import ThreadIds
 from dotnetdiag.events import Column
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table.table import PIECE_ROWS
@@ -39,28 +40,6 @@ _NS = 1e6
 _FIELDS = (("ms", "f8"), ("time", "i8"), ("kind", "i4"))
 """Of all rows; ``time`` in ticks, as stacks are told by it."""
 _LOW = (1 << 32) - 1
-
-
-class ThreadIds:
-    """What processes and ids of threads together are, numbered. Of each no more than a few numbers are kept: there may be 200,000."""
-
-    def __init__(self) -> None:
-        self._processes, self._ids, self._both = Numbering(), Numbering(), Numbering()
-
-    def of(self, events: EventTable, kept: Kept) -> Array:
-        """Of each event its number."""
-        different, which = ranked(events.headers.thread)
-        return self.of_rows(first_of_each(which, len(different)), kept)[which]
-
-    def of_rows(self, rows: Array, kept: Kept) -> Array:
-        """Of some events."""
-        process, thread = self._processes.of(_whole(kept.pid[rows])), self._ids.of(_whole(kept.tid[rows]))
-        return self._both.of(process << 32 | thread)
-
-    def told(self, which: Array) -> tuple[Array, Array]:
-        """The processes and the ids that these numbers stand for."""
-        both = self._both.keys()[which]
-        return self._processes.keys()[both >> 32], self._ids.keys()[both & _LOW]
 
 
 class Threads:

@@ -168,17 +168,15 @@ class MethodWeights(HasTable, tuple[MethodWeight, ...]):
     def table(self) -> Table:
         """The same rows, with the columns ``method exclusive inclusive exclusive_percent inclusive_percent``."""
         names = ("exclusive", "inclusive", "exclusive_percent", "inclusive_percent")
-        columns = {name: fractions([getattr(row, name) for row in self]) for name in names}
+        values = {name: np.array([getattr(row, name) for row in self], np.float64) for name in names}
+        columns = {
+            name: Scalar(column, None, Kind.F8) for name, column in values.items()
+        }  # numbers, also where there is no row
         return Table(
             {"method": [row.name() for row in self], **columns},
             title="methods",
             notes=[self._nothing] if self._nothing else (),
         )
-
-
-def fractions(values: Sequence[float]) -> Scalar:
-    """A column of them, which is one of numbers where there are none too."""
-    return Scalar(np.array(values, np.float64), None, Kind.F8)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

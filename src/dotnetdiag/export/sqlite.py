@@ -37,11 +37,7 @@ def write(result: object, file: IO[bytes], *, style: Style | None = None) -> Non
         except OSError:
             _write_database(":memory:", result, file, style)
         else:
-            place = os.path.join(folder, "tables")
-            try:
-                _write_database(place, result, file, style)
-            except sqlite3.OperationalError as error:
-                raise OutputError(os.path.dirname(folder), f"no room for SQLite's temporary file: {error}") from error
+            _write_database(os.path.join(folder, "tables"), result, file, style)
 
 
 def _write_database(place: str, result: object, file: IO[bytes], style: Style | None) -> None:
@@ -63,8 +59,10 @@ def _write_database(place: str, result: object, file: IO[bytes], style: Style | 
             with open(place, "rb") as made:
                 shutil.copyfileobj(made, file, 1 << 20)
     except sqlite3.Error as error:
-        if error.sqlite_errorcode & 0xFF in _OF_THE_DISK:
-            raise
+        code = getattr(error, "sqlite_errorcode", 0)  # what Python's module says by itself has none
+        if code & 0xFF in _OF_THE_DISK:
+            folder = os.path.dirname(os.path.dirname(place)) or place
+            raise OutputError(folder, f"no room for SQLite's temporary file: {error}") from error
         raise UsageError(f"sqlite cannot hold it: {error}") from error
     finally:
         database.close()
