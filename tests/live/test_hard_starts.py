@@ -54,7 +54,8 @@ def test_a_tool_that_is_killed_just_after_the_program_has_started_leaves_nobody_
     follows: bool, tmp_path: Path
 ) -> None:
     words, environment = command("NativeAOT", "idle", "seconds=0")
-    script = f"echo $$ >{tmp_path}/pid; sleep 4; exec {shlex.join(words)}"
+    pid_file = tmp_path / "pid"
+    script = f"echo $$ >{pid_file}.part; mv {pid_file}.part {pid_file}; sleep 4; exec {shlex.join(words)}"
     arguments = [
         "trace",
         "collect",
@@ -68,9 +69,12 @@ def test_a_tool_that_is_killed_just_after_the_program_has_started_leaves_nobody_
     ]
     with TemporaryDirectory(dir="/tmp") as place:
         program = (
-            "import os, sys\n"
+            "import os, sys, time\n"
             "import dotnetdiag.recipes.watchdog as watchdog\n"
-            "watchdog.Watchdog.is_of = lambda *_: os.kill(os.getpid(), 9)  # the program runs, and its group is not told\n"
+            "def killed(*_):  # the program runs, and its group is not told\n"
+            f"    while not os.path.exists({str(pid_file)!r}): time.sleep(0.01)\n"
+            "    os.kill(os.getpid(), 9)\n"
+            "watchdog.Watchdog.is_of = killed\n"
             "sys.argv[0] = 'dotnetdiag'\n"
             "from dotnetdiag.cli.main import main\n"
             "main()"
@@ -83,7 +87,7 @@ def test_a_tool_that_is_killed_just_after_the_program_has_started_leaves_nobody_
             timeout=60,
         )
         assert killed.returncode == -signal.SIGKILL
-        pid = int((tmp_path / "pid").read_text())
+        pid = int(pid_file.read_text())
         wait_until(lambda: not processes.exists(pid))
         wait_until(lambda: not [name for name in os.listdir(place) if name.startswith("dotnetdiag-")])
 
