@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, large_trace
+from tests.trace.segments import Block, Event, any_segments, recording
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import (
@@ -107,6 +108,20 @@ def number_in(payload: bytes, wide: int, narrow: int) -> int:
     return max(0, value)
 
 
+def check_joined(batch: EventBatch, segments: np.ndarray[Any, Any], times: np.ndarray[Any, Any]) -> None:
+    """That a batch has events of the segments that it says, each of which is later than all before."""
+    assert batch.segment == segments[0]
+    assert segments[-1] <= batch.segment + batch.points
+    for edge in (np.flatnonzero(np.diff(segments)) + 1).tolist():
+        assert times[edge:].min() > times[:edge].max()
+    if batch.points:
+        is_last = segments == batch.segment + batch.points
+        assert times[~is_last].max() <= batch.ended
+        assert (times[is_last] > batch.ended).all()
+    else:
+        assert batch.ended == NEVER
+
+
 def check(content: bytes, sieve: Sieve, **options: Any) -> int:
     """That both are alike; how many batches the second were."""
     every, some, seen = passes(content, sieve, **options)
@@ -120,14 +135,16 @@ def check(content: bytes, sieve: Sieve, **options: Any) -> int:
     edges = np.cumsum([0, *(batch.events for batch in some)])
     for batch, first, last in zip(some, edges, edges[1:], strict=False):
         own = headers[first:last]
-        assert (batch.latest, batch.start <= own.payload_offset[0]) == (own.time.max(), True)
+        assert (batch.earliest, batch.latest) == (own.time.min(), own.time.max())
+        assert batch.start <= own.payload_offset[0]
         assert batch.passed is not None
         assert batch.passed.until == max([NEVER, *own.time[own.is_sorted].tolist()])
         changes = np.append(True, own.capture_thread[1:] != own.capture_thread[:-1])
         threads = batch.passed.threads
         assert own.capture_thread[changes].tolist() == threads[np.append(True, threads[1:] != threads[:-1])].tolist()
-    where = [(batch.segment, len(batch)) for batch in some for _ in range(batch.events)]
-    assert [segment for segment, _ in where] == [batch.segment for batch in every for _ in range(len(batch))]
+    segments = np.array([batch.segment for batch in every for _ in range(len(batch))], np.int64)
+    for batch, first, last in zip(some, edges, edges[1:], strict=False):
+        check_joined(batch, segments[first:last], headers.time[first:last])
     for name, wanted in (("amounts", AMOUNT), ("marks", MARK)):
         expected = []
         for row in np.flatnonzero(action == wanted).tolist():
@@ -217,6 +234,27 @@ def test_of_any_events(events: list[tuple[int, int, int, int, bool, bool]], seed
         check(content, random_sieve([1, 2, 3, 9], seed))
 
 
+@settings(deadline=None)
+@given(any_segments([1, 2, 3]), st.integers(0, 1000), st.sampled_from([1, 40, 200, 1 << 20]))
+def test_of_any_segments(segments: list[list[Block]], seed: int, group_bytes: int) -> None:
+    types = [Metadata(metadata_id=kind, provider="P", event_id=kind, name="E", version=0) for kind in (1, 2, 3)]
+    content = recording(segments, types)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode, "FIRST_GROUP_BYTES", group_bytes)
+        patch.setattr(decode, "SIFTED_GROUP_BYTES", group_bytes)
+        if scan(content).sifts:
+            batches = check(content, random_sieve([1, 2, 3], seed))
+            assert batches <= sum(map(len, segments))
+
+
+def test_segments_that_follow_each_other_are_one_batch() -> None:
+    types = [Metadata(metadata_id=1, provider="P", event_id=1, name="E", version=0)]
+    segments: list[list[Block]] = [[(1, [Event(10 * at, 1, False), Event(10 * at + 9, 1, False)])] for at in range(6)]
+    assert check(recording(segments, types), random_sieve([1], 1)) == 1
+    segments[3] = [(1, [Event(29, 1, False)])]  # as late as the last before it, and not later
+    assert check(recording(segments, types), random_sieve([1], 1)) == 2
+
+
 @pytest.mark.parametrize("rows", [1, 3])
 def test_numbers_that_do_not_go_up_are_no_loss_where_it_goes_on(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Events of an id that is 0 take none; where a call ends between them the next begins with one that was there."""
@@ -253,7 +291,7 @@ def test_a_last_group_may_be_just_full(points: int) -> None:
             writer.flush()
             if number < points:
                 writer.write_sequence_point()
-    assert check(out.getvalue(), Sieve(np.zeros(2, np.uint8), np.full((2, 2), -1, np.int64))) == max(points + 1, 1)
+    assert check(out.getvalue(), Sieve(np.zeros(2, np.uint8), np.full((2, 2), -1, np.int64))) == 1 + (points >= 1024)
 
 
 @pytest.mark.parametrize("size", [1000, 2000, 4000])

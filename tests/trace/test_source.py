@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.nettrace import by_hand
 from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, large_trace
+from tests.trace.segments import Block, any_segments, recording
 
-from dotnetdiag.nettrace import EventBatch, HeaderColumns, Scan, read, scan, scanning
+from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Scan, decode, read, scan, scanning
 from dotnetdiag.recipes.contents import describe
 from dotnetdiag.trace import payloads, source
 from dotnetdiag.trace.payloads import Payloads
@@ -231,6 +234,32 @@ def test_what_a_large_recording_holds_is_found_out_in_one_pass(monkeypatch: pyte
     found = describe(trace)
     assert trace.raw.source._passes == 1
     assert replace(found, warnings=()) == replace(expected, warnings=())
+
+
+@settings(deadline=None)
+@given(
+    any_segments([1, 2, 3]),
+    st.sampled_from([1, 40, 200, 1 << 20]),
+    st.sampled_from([1, 3, 100]),
+    st.sampled_from([1, 200, 1 << 20]),
+)
+def test_windows_of_some_types_are_the_order_of_the_whole_file_whatever_segments_there_are(
+    segments: list[list[Block]], group_bytes: int, size: int, span: int
+) -> None:
+    types = [Metadata(metadata_id=kind, provider="P", event_id=kind, name="E", version=0) for kind in (1, 2, 3)]
+    content = recording(segments, types)
+    contents = read(content)
+    whole = contents.headers[contents.order()]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("FIRST_GROUP_BYTES", "SIFTED_GROUP_BYTES", "GROUP_BYTES"):
+            patch.setattr(decode, name, group_bytes)
+        patch.setattr(source, "SIFTED_SPAN_BYTES", span)
+        made = Source(content)
+        made.note(wanted_of([3]))
+        windows = made.windows_once(wanted_of([1]), size=size, activities=False)
+        found = [window[np.arange(len(window))] for window in windows]
+        assert HeaderColumns.concatenate(found).equals(whole[whole.metadata_id == 1])
+        assert made.collect(wanted_of([3])).equals(whole[whole.metadata_id == 3])
 
 
 def event_at(time: int, *, number: int = 1, thread: int = 1, is_sorted: bool = True) -> bytes:

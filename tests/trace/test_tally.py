@@ -6,14 +6,16 @@ import io
 import struct
 from collections import Counter
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.analysis.traces import PROCESS
 from tests.trace.made import RUNTIME
+from tests.trace.segments import Block, any_segments, recording
 
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.gc_collections import GcFold
@@ -21,7 +23,7 @@ from dotnetdiag.analysis.gc_events import AMOUNTS, START, TICK, is_gc
 from dotnetdiag.analysis.kept_events import having
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema
-from dotnetdiag.nettrace import Field, FieldType, Metadata, NetPerfWriter, ThreadInfo, Writer, read
+from dotnetdiag.nettrace import Field, FieldType, Metadata, NetPerfWriter, ThreadInfo, Writer, decode, read
 from dotnetdiag.nettrace.kernels import COMPILED
 from dotnetdiag.nettrace.metadata import TypeCode
 from dotnetdiag.trace import fallback, kernels, tally
@@ -126,6 +128,28 @@ def test_ticks_come_to_the_same_in_passing_and_in_rows(
     assert bool(expected[1]) == any(kind != STARTS for kind in kinds)
 
 
+@settings(deadline=None)
+@given(any_segments([*KINDS]), st.sampled_from([1, 60, 300, 1 << 20]), st.sampled_from([1, 4, 1000]))
+def test_ticks_come_to_the_same_whatever_segments_there_are(
+    segments: list[list[Block]], group_bytes: int, held: int
+) -> None:
+    amounts = (1 << number for number in count())
+    made = [
+        [
+            (thread, [event._replace(payload=payload_of(event.kind, next(amounts) % BIG, 99)) for event in events])
+            for thread, events in segment
+        ]
+        for segment in segments
+    ]
+    data = recording(made, METADATA, PROCESS)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("FIRST_GROUP_BYTES", "SIFTED_GROUP_BYTES"):
+            patch.setattr(decode, name, group_bytes)
+        patch.setattr(tally, "HELD", held)
+        (found,) = fold(Trace(data, name="made"), Ticked(in_passing=True))
+    assert found[0] == fold(Trace(data, name="made"), Ticked(in_passing=False))[0][0]
+
+
 @pytest.mark.parametrize("held", [1, 100])
 def test_what_is_settled_is_added_up_on_the_way(monkeypatch: pytest.MonkeyPatch, held: int) -> None:
     monkeypatch.setattr(tally, "HELD", held)
@@ -203,6 +227,11 @@ def ranked(module: Any, rows: list[tuple[int, int, int, int]], offset: int) -> l
         sums = np.zeros(ordered.shape[1] + 1, np.int64)
         amounts = np.ascontiguousarray(out[:, 2:])
         left = kernels.add_between(amounts, len(rows) // 2, ordered, 3, sums)
+        at_once, others = np.zeros_like(sums), np.zeros((3, len(rows) + 1), np.int64)
+        half = items[:, : len(rows) // 2]
+        count = kernels.rank_between(half, ranks, (offset, 4), 70, ordered, 3, at_once, others, 1)
+        assert at_once.tolist() == sums.tolist()
+        assert others[:, 1 : 1 + count].tolist() == amounts[:, :left].tolist()
         return [out.tolist(), sums.tolist(), amounts[:, :left].tolist()]
     finally:
         kernels.KERNELS = before
@@ -225,7 +254,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written() -> None:
     compiled = kernels.KERNELS
     assert compiled is not None
     three, two, one = np.zeros((3, 2), np.int64), np.zeros((2, 2), np.int64), np.zeros(1, np.int64)
-    for amounts, count, marks, sums in (
+    for amounts, rows, marks, sums in (
         (two, 2, two, np.zeros(3, np.int64)),
         (three, 2, three, np.zeros(3, np.int64)),
         (three, 2, two, np.zeros(2, np.int64)),
@@ -233,7 +262,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written() -> None:
         (three, -1, two, np.zeros(3, np.int64)),
     ):
         with pytest.raises(ValueError, match=r"differ|no room"):
-            compiled.add_between(amounts, count, marks, 9, sums)
+            compiled.add_between(amounts, rows, marks, 9, sums)
     items, out = np.array([[1, 2], [1 << 32, 0], [5, 6]], np.int64), np.full((3, 2), 7, np.int64)
     for ranks, run, made, at in (
         (one, 1, out, 0),
@@ -245,6 +274,11 @@ def test_what_does_not_fit_is_refused_before_anything_is_written() -> None:
     ):
         with pytest.raises(ValueError, match=r"beyond|no room"):
             compiled.rank(items, ranks, run, 0, 0, made, at)
+        with pytest.raises(ValueError, match=r"beyond|no room"):
+            compiled.rank_between(items, ranks, run, 0, 0, two, 0, np.zeros(3, np.int64), made, at)
+    for marks, sums in ((two, np.zeros(2, np.int64)), (three, np.zeros(3, np.int64))):
+        with pytest.raises(ValueError, match=r"differ|no room"):
+            compiled.rank_between(items, one, 0, 0, 0, marks, 0, sums, out, 0)
     assert (out == 7).all()
     compiled.rank(items, one, 0, 0, 0, out, 0)
     assert out.tolist() == [[1, 2], [0, 0], [5, 6]]

@@ -163,7 +163,7 @@ class WindowMaker:
         """Take note of what a batch, whole, says of the order of time, before rows of it are added. Whether all that waits is to be made
         windows first.
         """
-        return self._settling is not None and self._settling.see(batch) and self._rows > 0
+        return self._settling is not None and self._settling.see(batch) is not None and self._rows > 0
 
     def add(
         self,

@@ -19,16 +19,21 @@ if TYPE_CHECKING:
     from dotnetdiag.events import BatchTable
 
 
+NEVER = int(np.iinfo(np.int64).min)
+"""The earliest time there is."""
+
+
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Passed:
     """What is known of all events of a batch whose headers have some of them (``sieve``).
 
-    ``events``: how many there are; ``latest``: the latest time, ``until`` that of an event that is sorted, the earliest there is where none is.
+    ``events``: how many there are; ``earliest`` and ``latest`` of their times, ``until`` that of one that is sorted, NEVER where none is.
     ``start``: where they begin, absolute. ``runs``, ``amounts`` and ``marks`` as of ``Sifted``, in whose orders as many runs and events come
     ``before`` these.
     """
 
     events: int
+    earliest: int
     latest: int
     until: int
     start: int
@@ -51,7 +56,9 @@ class EventBatch:
     ``buffer`` (uint8) holds their content, ``offset`` is the absolute position of ``buffer[0]``. ``segment``
     is the number of sequence points before it. ``metadata`` is valid for its events; it may grow while later blocks
     are read. Ids in ``headers`` refer to the tables given here, which a streaming reader replaces now and then.
-    ``schemas`` is what decoding keeps for the batches that share it. ``passed`` speaks of all events where ``headers`` has some of them.
+    ``schemas`` is what decoding keeps for the batches that share it. ``passed`` speaks of all events where ``headers`` has some of them; then so
+    many sequence ``points`` may be among them (or behind them), where all that comes before the last of them is of the time ``ended`` or older,
+    and what comes behind it, and behind each of the others, is later than all before.
     """
 
     buffer: npt.NDArray[np.uint8]
@@ -64,6 +71,8 @@ class EventBatch:
     guids: GuidTable
     labels: Sequence[LabelList]
     passed: Passed | None = field(default=None, repr=False)
+    points: int = 0
+    ended: int = NEVER
 
     @property
     def start(self) -> int:
@@ -74,6 +83,11 @@ class EventBatch:
     def events(self) -> int:
         """How many there are, whether ``headers`` has them or not."""
         return len(self.headers) if self.passed is None else self.passed.events
+
+    @property
+    def earliest(self) -> int:
+        """The earliest time of all of them, of which there is one at least."""
+        return int(self.headers.time.min()) if self.passed is None else self.passed.earliest
 
     @property
     def latest(self) -> int:

@@ -14,12 +14,12 @@ def _words(*names: str) -> np.dtype[np.void]:
 BLOCK = _words(
     *("rows", "runs", "guids", "stop", "problem", "missing", "unknown_metadata", "unknown_stack", "unknown_labels"),
     "undefined_id",
-    *("kept", "amounts", "marks", "latest", "until"),
+    *("kept", "amounts", "marks", "earliest", "latest", "until"),
 )
 """What was found in a block: events, rows where the sequence number is stated (the first always), GUIDs that are stated; the
 position behind the last good event, what is wrong there, and for a payload that is cut the bytes that are missing; events
 with ids that are not defined, and the first such id of metadata; and what ``sift`` made of it: rows that are kept, amounts, marks,
-the latest time, and that of an event that is sorted.
+the earliest time and the latest, and that of an event that is sorted.
 """
 FINDINGS = slice((BLOCK.names or ()).index("problem"), (BLOCK.names or ()).index("kept"))
 """The words of a row that are zero when nothing is wrong."""

@@ -86,6 +86,7 @@ class Passing:
         own, at = self._group.run_of(self._piece.place.block + int(self._at[first]))
         return Passed(
             events=end - event,
+            earliest=int(blocks["earliest"].min()),
             latest=int(blocks["latest"].max()),
             until=int(blocks["until"].max()),
             start=int(own.starts[at]),

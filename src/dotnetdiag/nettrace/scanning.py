@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import kernels
-from dotnetdiag.nettrace.batch import EventBatch, Passed
+from dotnetdiag.nettrace.batch import EventBatch
 from dotnetdiag.nettrace.block import Block, BlockRun
 from dotnetdiag.nettrace.buffers import Buffer as Buffer
 from dotnetdiag.nettrace.buffers import MappedFile, flat_view
@@ -25,12 +24,14 @@ from dotnetdiag.nettrace.decode import Lender, decode
 from dotnetdiag.nettrace.findings import Findings
 from dotnetdiag.nettrace.framing import Framer
 from dotnetdiag.nettrace.group import EventRun, Form, Gathering, Group, one_form
+from dotnetdiag.nettrace.joined import Joined
 from dotnetdiag.nettrace.order import sort_order
 from dotnetdiag.nettrace.parallel import Executor, checked, in_order
 from dotnetdiag.nettrace.piece import Piece, Place
 from dotnetdiag.nettrace.resolving import Resolved, resolve
 from dotnetdiag.nettrace.sieve import Sieve, sift
 from dotnetdiag.nettrace.state import TraceState
+from dotnetdiag.nettrace.step import Part, Step
 from dotnetdiag.nettrace.whole import Release, Whole, count_by_type
 
 RELEASE_BYTES = 32 << 20
@@ -205,7 +206,8 @@ class Scan(Findings):
 
         Without ``activities`` all ids of activities are 0 in columns, also those that stand in label lists: who needs none is spared a table of them,
         40 bytes for each, of which a recording of requests has some for each. With a ``sieve`` (where :attr:`sifts`, and without activities) batches
-        have rows of the events that it keeps, perhaps none, and tell of the others what ``EventBatch.passed`` says.
+        have rows of the events that it keeps, perhaps none, and tell of the others what ``EventBatch.passed`` says; sequence points may be among
+        them (``EventBatch.points``).
         """
         if sieve is not None and (activities or not self.sifts):
             raise UsageError("a sieve is for compressed events of nettrace 4 and 5, without activities")
@@ -238,28 +240,34 @@ class Scan(Findings):
         postponed, state.postponed = state.postponed or [], None
         lender, schemas = Lender(sifts=sieve is not None), dict[int, Any]()
 
-        def decode_step(step: _Step, place: Place | None = None) -> Piece:
+        def decode_step(step: Step, place: Place | None = None) -> Piece:
             place = Place() if place is None else place
             if sieve is None:
                 return decode(step.group, view, 0, lender, place)
             return sift(step.group, view, 0, lender, place, sieve)
 
+        joined = Joined()
         for step, piece in in_order(_steps(postponed, index.runs, lender, whole), decode_step, executor):
             while True:
-                for headers, segment, passed in _accounted(state, step, resolve(state, step.group, piece, view, 0)):
+                resolved = resolve(state, step.group, piece, view, 0)
+                parts = _accounted(state, step, resolved) if sieve is None else joined.parts(state, step, resolved)
+                for part in parts:
                     yield EventBatch(
                         buffer=buffer,
                         offset=0,
-                        headers=headers,
-                        segment=segment,
+                        headers=part.headers,
+                        segment=part.segment,
                         metadata=state.metadata.records,
                         schemas=schemas,
                         stacks=state.stacks,
                         guids=state.guids,
                         labels=state.labels.lists,
-                        passed=passed,
+                        passed=part.passed,
+                        points=part.points,
+                        ended=part.ended,
                     )
-                    del headers, passed
+                    del part
+                del resolved, parts
                 remainder = piece.remainder
                 del piece
                 if remainder is None:
@@ -329,25 +337,17 @@ def _run_of_events() -> None:
     """Stands for a run of event blocks among what was postponed."""
 
 
-@dataclass(slots=True, eq=False, repr=False)  # quick to import
-class _Step:
-    """Event blocks that are decoded together. ``postponed``: what is to be done, and how many of the runs stand before it."""
-
-    group: Group
-    postponed: deque[tuple[int, Callable[[], None]]]
-
-
 def _steps(
     postponed: Iterable[Callable[[], None]], runs: Iterable[EventRun], lender: Lender, whole: Whole | None
-) -> Iterator[_Step]:
+) -> Iterator[Step]:
     """All event blocks, in steps that fit a batch: a call of the kernels and a thread that is woken have to pay."""
 
     waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
-    def step(runs: list[EventRun]) -> _Step:
+    def step(runs: list[EventRun]) -> Step:
         nonlocal waiting
         window = None if whole is None else whole.window(sum(map(len, runs)))
-        made, waiting = _Step(Group(runs, window), waiting), deque()
+        made, waiting = Step(Group(runs, window), waiting), deque()
         return made
 
     gathering = Gathering(lambda: lender.group_bytes if whole is None else whole.group_bytes)
@@ -361,31 +361,23 @@ def _steps(
     yield step(gathering.take())
 
 
-def _accounted(
-    state: TraceState, step: _Step, resolved: Resolved
-) -> Iterator[tuple[HeaderColumns, int, Passed | None]]:
-    """(columns, segment, what was passed) of the events between which nothing is to be done, their losses counted."""
-    firsts, events, passed = resolved.firsts, resolved.events, None
-    run = 0
+def _accounted(state: TraceState, step: Step, resolved: Resolved) -> Iterator[Part]:
+    """The events between which nothing is to be done, their losses counted."""
+    firsts, run = resolved.firsts, 0
     while True:
-        is_due = bool(step.postponed) and step.postponed[0][0] <= resolved.complete
-        end = step.postponed[0][0] if is_due else len(firsts) - 1
-        if events[end] > events[run]:
-            first, last, headers = firsts[run], firsts[end], resolved.headers
+        end, action = step.due(resolved)
+        first, last, headers = firsts[run], firsts[end], resolved.headers
+        if last > first:
             if last - first < len(headers):
                 headers = headers[first:last]
-            segment = step.group.runs[bisect_right(events, events[run]) - 1].segment
-            if resolved.passed is None:
-                low, high = np.searchsorted(resolved.jumps, (first, last))
-                state.account(headers, resolved.jumps[low:high] - first, segment)
-            else:
-                passed = resolved.passed.part(run, end)
-                state.account_passed(passed, segment)
-            yield headers, segment, passed
-        run = end
-        if not is_due:
+            segment = step.segment(resolved, run)
+            low, high = np.searchsorted(resolved.jumps, (first, last))
+            state.account(headers, resolved.jumps[low:high] - first, segment)
+            yield Part(headers, segment)
+        if action is None:
             return
-        step.postponed.popleft()[1]()
+        run = end
+        action()
 
 
 def scan(buffer: Buffer, *, release: Release | None = None) -> Scan:

@@ -92,20 +92,31 @@ def rank(
     and a place among events; ``run`` and ``event`` of them are before these. It becomes the rank of the run, or 0, and the place, ``first`` of which are
     before all.
     """
-    cdef int64_t count = items.shape[1], rows = items.shape[0], known = ranks.shape[0], n, row, which
+    cdef int64_t count = items.shape[1], rows = items.shape[0], n, row
     if not 2 <= rows == out.shape[0] or at < 0 or count > out.shape[1] - at:
         raise ValueError(f"no room for {rows} times {count}")
-    for n in range(count):
-        which = items[1, n] >> 32
-        if which != 0 and not 0 < which - run <= known:
-            raise ValueError(f"a run beyond {known}")
+    check_runs(items, ranks.shape[0], run)
     with nogil:
         for row in range(rows):
             for n in range(count):
                 out[row, at + n] = items[row, n]
         for n in range(count):
-            which = items[1, n] >> 32
-            out[1, at + n] = ((ranks[which - run - 1] << RANK_SHIFT) if which else 0) + first + <int64_t><uint32_t>items[1, n] - event
+            out[1, at + n] = ranked(items[1, n], ranks, run) + first - event
+
+
+cdef int check_runs(const int64_t[:, :] items, int64_t known, int64_t run) except -1:
+    """That each run of the orders has a rank."""
+    cdef int64_t n, which
+    for n in range(items.shape[1]):
+        which = items[1, n] >> 32
+        if which != 0 and not 0 < which - run <= known:
+            raise ValueError(f"a run beyond {known}")
+    return 0
+
+
+cdef inline int64_t ranked(int64_t order, const int64_t[::1] ranks, int64_t run) noexcept nogil:
+    cdef int64_t which = order >> 32
+    return ((ranks[which - run - 1] << RANK_SHIFT) if which else 0) + <int64_t><uint32_t>order
 
 
 cdef inline bint is_before(const int64_t[:, ::1] marks, int64_t place, int64_t time, int64_t order) noexcept nogil:
@@ -116,30 +127,57 @@ def add_between(
     int64_t[:, ::1] amounts not None, int64_t rows, const int64_t[:, ::1] marks not None, int64_t until, int64_t[::1] sums not None
 ):
     """Add each of so many amounts of a time before ``until`` to that of the marks before it, which ascend. The others become the first: how many."""
-    cdef int64_t count = marks.shape[1], n, kept = 0, place = 0, low, high, middle, time, order
+    cdef int64_t count = marks.shape[1], n, kept = 0, place = 0, row
     check_lengths(count + 1, sums.shape[0])
     if amounts.shape[0] != 3 or marks.shape[0] != 2 or not 0 <= rows <= amounts.shape[1]:
         raise ValueError("no room for times, orders and amounts")
     with nogil:
         for n in range(rows):
-            time, order = amounts[0, n], amounts[1, n]
-            if time >= until:
-                for low in range(3):
-                    amounts[low, kept] = amounts[low, n]
+            if amounts[0, n] >= until:
+                for row in range(3):
+                    amounts[row, kept] = amounts[row, n]
                 kept += 1
                 continue
-            # mostly it is between the same as the one before
-            if (place < count and is_before(marks, place, time, order)) or (place > 0 and not is_before(marks, place - 1, time, order)):
-                low, high = 0, count
-                while low < high:
-                    middle = (low + high) >> 1
-                    if is_before(marks, middle, time, order):
-                        low = middle + 1
-                    else:
-                        high = middle
-                place = low
+            place = between(marks, place, amounts[0, n], amounts[1, n])
             sums[place] = <int64_t>(<uint64_t>sums[place] + <uint64_t>amounts[2, n])
     return kept
+
+
+cdef inline int64_t between(const int64_t[:, ::1] marks, int64_t place, int64_t time, int64_t order) noexcept nogil:
+    """How many marks are before; mostly as many as before the last one, ``place``."""
+    cdef int64_t count = marks.shape[1], low, high, middle
+    if not ((place < count and is_before(marks, place, time, order)) or (place > 0 and not is_before(marks, place - 1, time, order))):
+        return place
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if is_before(marks, middle, time, order):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def rank_between(
+    const int64_t[:, :] items not None, const int64_t[::1] ranks not None, int64_t run, int64_t event, int64_t first,
+    const int64_t[:, ::1] marks not None, int64_t until, int64_t[::1] sums not None, int64_t[:, ::1] out not None, int64_t at,
+):
+    """As ``rank`` of amounts and then ``add_between``, of which the others stand in ``out`` from ``at`` on: how many."""
+    cdef int64_t rows = items.shape[1], n, kept = at, place = 0, order
+    check_lengths(marks.shape[1] + 1, sums.shape[0])
+    if items.shape[0] != 3 or marks.shape[0] != 2 or out.shape[0] != 3 or at < 0 or rows > out.shape[1] - at:
+        raise ValueError("no room for times, orders and amounts")
+    check_runs(items, ranks.shape[0], run)
+    with nogil:
+        for n in range(rows):
+            order = ranked(items[1, n], ranks, run) + first - event
+            if items[0, n] < until:
+                place = between(marks, place, items[0, n], order)
+                sums[place] = <int64_t>(<uint64_t>sums[place] + <uint64_t>items[2, n])
+            else:
+                out[0, kept], out[1, kept], out[2, kept] = items[0, n], order, items[2, n]
+                kept += 1
+    return kept - at
 
 
 # addresses --------------------------------------------------------------------------------------------------------------

@@ -250,6 +250,24 @@ def rank(items: Array, ranks: Array, run: int, event: int, first: int, out: Arra
     out[1, here] = (ranked << 40) + first + places - event
 
 
+def rank_between(
+    items: Array,
+    ranks: Array,
+    run: int,
+    event: int,
+    first: int,
+    marks: Array,
+    until: int,
+    sums: Array,
+    out: Array,
+    at: int,
+) -> int:
+    """See ``kernels.rank_between``."""
+    rank(items, ranks, run, event, first, out, at)
+    made = out[:, at : at + items.shape[1]]
+    return add_between(made, made.shape[1], marks, until, sums)
+
+
 def add_between(amounts: Array, count: int, marks: Array, until: int, sums: Array) -> int:
     """See ``kernels.add_between``."""
     some = amounts[:, :count]

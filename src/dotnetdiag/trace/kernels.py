@@ -194,3 +194,19 @@ def add_between(amounts: Array, count: int, marks: Array, until: int, sums: Arra
     """
     left: int = (KERNELS or fallback).add_between(amounts, count, marks, until, sums)
     return left
+
+
+def rank_between(
+    items: Array,
+    ranks: Array,
+    before: tuple[int, int],
+    first: int,
+    marks: Array,
+    until: int,
+    sums: Array,
+    out: Array,
+    at: int,
+) -> int:
+    """What :func:`rank` and then :func:`add_between` of its items do, of which the others stand in ``out`` from ``at`` on: how many."""
+    left: int = (KERNELS or fallback).rank_between(items, ranks, *before, first, marks, until, sums, out, at)
+    return left

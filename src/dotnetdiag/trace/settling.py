@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dotnetdiag.nettrace import EventBatch, HeaderColumns
+from dotnetdiag.nettrace.batch import NEVER as NEVER
 
 Rows: TypeAlias = "npt.NDArray[np.int64]"
 
-NEVER = int(np.iinfo(np.int64).min)
+EVER = int(np.iinfo(np.int64).max)
+"""Behind all times: what is of the last tick that there is, is too."""
 
 
 class Ranks:
@@ -46,23 +48,34 @@ class Settling:
 
     def __init__(self, ranks: Ranks | None = None) -> None:
         self._ranks = Ranks() if ranks is None else ranks
-        self._segment = 0
-        self.until = NEVER
-        """Nothing that is older than this follows in the segment."""
+        self._segment, self._sorted, self._ended = 0, NEVER, NEVER
         self.runs: Rows = np.zeros(0, np.int64)
         """The ranks of the threads of the last batch."""
 
-    def see(self, batch: EventBatch) -> bool:
-        """Whether a sequence point stands before the batch: all that is held goes out."""
-        is_next = batch.segment != self._segment
-        if is_next:
-            self._segment, self.until = batch.segment, NEVER
+    @property
+    def until(self) -> int:
+        """Nothing that is older than this follows, or all that is held goes out before it."""
+        return max(self._sorted, min(self._ended, EVER - 1) + 1) if self._ended != NEVER else self._sorted
+
+    def see(self, batch: EventBatch) -> int | None:
+        """Up to which time what is held goes out before the batch, for sequence points stand between (None: nothing has to)."""
+        first = None
+        if batch.segment != self._segment:
+            first, self._sorted, self._ended = EVER, NEVER, NEVER
+        elif self._ended != NEVER and batch.earliest <= self._ended:
+            first, self._ended = self._ended, NEVER
+        self._segment = batch.segment + batch.points
         self.runs = self._ranks.see(batch)
+        until = NEVER
         if batch.passed is not None:
-            self.until = max(self.until, batch.passed.until)
+            until = batch.passed.until
         elif batch.headers.is_sorted.any():
-            self.until = max(self.until, int(batch.headers.time[batch.headers.is_sorted].max()))
-        return is_next
+            until = int(batch.headers.time[batch.headers.is_sorted].max())
+        if batch.points:  # what is sorted may be of a segment that has ended
+            self._ended, self._sorted = batch.ended, until if until > batch.ended else NEVER
+        else:
+            self._sorted = max(self._sorted, until)
+        return first
 
     def order(self, headers: HeaderColumns) -> Rows:
         """Row numbers in time order, of rows of one segment whose batches were seen."""

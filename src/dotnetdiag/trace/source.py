@@ -37,7 +37,7 @@ from dotnetdiag.nettrace.sieve import AMOUNT, KEEP, MARK, MOST_ID, Sieve
 from dotnetdiag.nettrace.type_count import KEPT_BYTES, SHARED_BYTES, TypeCounts, count_types
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.payloads import FirstPayloads, Payloads
-from dotnetdiag.trace.settling import NEVER, Ranks, Rows, Settling
+from dotnetdiag.trace.settling import EVER, NEVER, Ranks, Rows, Settling
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.summary import Totals
@@ -356,7 +356,9 @@ class Source:
                 place = batch.start
                 yield batch
 
-        for window in _in_time_order(placed(), wanted, None, self.in_file_order, size=size, later=True, tally=tally):
+        for window in _in_time_order(
+            placed(), wanted, None, self.in_file_order, size=size, later=True, tally=tally, span=span // 2
+        ):
             if held and (rows + len(window) > size or place - begun > span):
                 made, held, rows, begun = HeaderColumns.joined(held), [], 0, place
                 yield made
@@ -553,13 +555,15 @@ def _in_time_order(
     ranks: Ranks | None = None,
     later: bool = False,
     tally: Tally | None = None,
+    span: int = 1 << 62,
 ) -> Iterator[HeaderColumns]:
     """The rule of ``nettrace.order``, applied while batches come. Of more rows than ``limit`` the last may be missing. ``later``: columns are
-    made when they are first asked for. ``tally``: what adds up amounts of batches that were sifted.
+    made when they are first asked for. ``tally``: what adds up amounts of batches that were sifted. What is settled is not held for more bytes of
+    the file than ``span``.
     """
     settling = Settling(ranks)
     held: list[HeaderColumns] = []
-    count, enough = 0, size
+    count, enough, begun = 0, size, 0
 
     def release(until: int | None) -> Iterator[HeaderColumns]:
         """Held rows before a time (None: all) in order; the others stay held."""
@@ -583,16 +587,16 @@ def _in_time_order(
 
     for batch in batches:
         headers = batch.headers
-        if not in_file_order and settling.see(batch):
+        if not in_file_order and (first := settling.see(batch)) is not None:
+            before = None if first == EVER else first + 1
             if held:
-                yield from release(None)
+                yield from release(before)
             if tally is not None:
-                tally.settle(None)
+                tally.settle(before, all_of_it=True)
             enough = size
         asked = wanted() if callable(wanted) else wanted
         if tally is not None and batch.passed is not None:
-            tally.add(batch.passed, settling.runs)
-            tally.settle(settling.until)
+            tally.add(batch.passed, settling.runs, settling.until)
         some = None if asked is None else rows_of(asked, headers.metadata_id)
         if ticks is not None:
             some = np.arange(len(headers)) if some is None else some
@@ -607,10 +611,10 @@ def _in_time_order(
             continue
         held.append(headers)
         count += len(headers)
-        if count >= enough:
+        if count >= enough or (batch.points and batch.start - begun > span):
             yield from release(settling.until)
-            enough = max(size, 2 * count)
+            enough, begun = max(size, 2 * count), batch.start
     if tally is not None:
-        tally.settle(None)
+        tally.settle(None, all_of_it=True)
     if held:
         yield from release(None)

@@ -126,10 +126,11 @@ class Tally:
         wide, narrow = (*places.values(), -1, -1)[:2]
         return None if left or max(wide, narrow) < 0 else (wide, narrow)
 
-    def add(self, passed: Passed, ranks: Array) -> None:
-        """Take what a batch has, of whose runs of threads the ``ranks`` are given."""
+    def add(self, passed: Passed, ranks: Array, until: int) -> None:
+        """Take what a batch has, of whose runs of threads the ``ranks`` are given. Nothing that is older than ``until`` follows."""
         before, self._rows = self._rows, self._rows + passed.events
-        if not passed.amounts.shape[1] and not passed.marks.shape[1]:
+        new = passed.amounts.shape[1]
+        if not new and not passed.marks.shape[1]:
             return
         of_runs = np.minimum(ranks + 1, _RANKS)
         if passed.marks.shape[1]:
@@ -137,26 +138,36 @@ class Tally:
             kernels.rank(passed.marks, of_runs, passed.before, before, marks, 0)
             self._marks.append(marks)
             self._waiting += marks.shape[1]
-        end = self._count + passed.amounts.shape[1]
+        end = self._count + new
         if end > self._held.shape[1]:
             held, self._held = self._held, np.empty((3, max(end, HELD + HELD // 2, 2 * self._held.shape[1])), np.int64)
             self._held[:, : self._count] = held[:, : self._count]
-        kernels.rank(passed.amounts, of_runs, passed.before, before, self._held, self._count)
-        self._count = end
+        # marks are sorted each time, and what is held gone through: for no fewer amounts than there are of them
+        if until == NEVER or new < max(self._waiting, self._count):
+            kernels.rank(passed.amounts, of_runs, passed.before, before, self._held, self._count)
+            self._count = end
+            self.settle(until)
+            return
+        early, sums = self._early(until)
+        self._count = kernels.add_between(self._held, self._count, early, until, sums)
+        where = self._held, self._count
+        self._count += kernels.rank_between(passed.amounts, of_runs, passed.before, before, early, until, sums, *where)
+        self.sums.add(sums)
 
-    def settle(self, until: int | None) -> None:
-        """Add up what is older than a time, when there is much of it, for nothing older follows. None: all."""
-        if until is not None:
-            # marks are sorted each time: for no fewer amounts than there are of them
-            if self._count < max(self._enough, self._waiting) or until == NEVER:
-                return
-        else:
-            until = _EVER
+    def _early(self, until: int) -> tuple[Array, Array]:
+        """The marks before a time in order, which are no longer kept, and a sum for each and one more."""
         marks = np.concatenate([*self._marks, np.zeros((2, 0), np.int64)], axis=1)
         early = np.ascontiguousarray(marks[:, np.lexsort((marks[1], marks[0]))][:, : int((marks[0] < until).sum())])
         self._marks = [marks[:, marks[0] >= until]]
         self._waiting = self._marks[0].shape[1]
-        sums = np.zeros(early.shape[1] + 1, np.int64)
+        return early, np.zeros(early.shape[1] + 1, np.int64)
+
+    def settle(self, until: int | None, *, all_of_it: bool = False) -> None:
+        """Add up what is older than a time (None: all), when there is much of it or ``all_of_it`` is wanted, for nothing older follows."""
+        if not all_of_it and (self._count < max(self._enough, self._waiting) or until == NEVER):
+            return
+        until = _EVER if until is None else until
+        early, sums = self._early(until)
         self._count = kernels.add_between(self._held, self._count, early, until, sums)
         self._enough = max(HELD, 2 * self._count)
         self.sums.add(sums)
