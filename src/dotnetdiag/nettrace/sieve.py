@@ -25,6 +25,8 @@ MOST_ID = 1 << 20
 """Events of types with higher ids are kept."""
 _WORDS = 10
 """Of memory for each event, beside its columns: five of a run of a thread, three of an amount, two of a mark."""
+_ROW_WORDS = 8
+"""Of memory for a row."""
 _NONE = np.zeros(0, np.int64)
 _NOTHING = Sifted(np.zeros((5, 0), np.int64), np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64))
 
@@ -66,7 +68,7 @@ def sift(group: Group, data: memoryview, base: int, lender: Lender, place: Place
     touched = blocks[first : last + (remainder is not None)]
     seen = int((touched["stop"] - starts[first : first + len(touched)]).sum())
     lender.expect(int(touched["rows"].sum()), seen)
-    lender.expect_rows(kept, seen)
+    lender.expect_rows(kept + (5 * run + 3 * amount) // _ROW_WORDS, seen)
     sifted = Sifted(runs[:, :run], amounts[:, :amount], marks[:, :mark])
     return Piece(place, remainder, lent.first(kept), _NONE, _NONE, touched, sifted=sifted)
 
