@@ -24,8 +24,10 @@ from dotnetdiag.analysis.kept_events import having
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema
 from dotnetdiag.nettrace import Field, FieldType, Metadata, NetPerfWriter, ThreadInfo, Writer, decode, read
+from dotnetdiag.nettrace import kernels as decoding
 from dotnetdiag.nettrace.kernels import COMPILED
 from dotnetdiag.nettrace.metadata import TypeCode
+from dotnetdiag.nettrace.piece import AMOUNTS_TOGETHER
 from dotnetdiag.trace import fallback, kernels, tally
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.tally import Tally
@@ -229,7 +231,8 @@ def ranked(module: Any, rows: list[tuple[int, int, int, int]], offset: int) -> l
         left = kernels.add_between(amounts, len(rows) // 2, ordered, 3, sums)
         at_once, others = np.zeros_like(sums), np.zeros((3, len(rows) + 1), np.int64)
         half = items[:, : len(rows) // 2]
-        count = kernels.rank_between(half, ranks, (offset, 4), 70, ordered, 3, at_once, others, 1)
+        sums_of = (np.zeros((3, 1), np.int64), 3)  # there is no whole part, and so nobody looks at them
+        count = kernels.rank_between(half, sums_of, ranks, (offset, 4), 70, ordered, 3, at_once, others, 1)
         assert at_once.tolist() == sums.tolist()
         assert others[:, 1 : 1 + count].tolist() == amounts[:, :left].tolist()
         return [out.tolist(), sums.tolist(), amounts[:, :left].tolist()]
@@ -241,6 +244,41 @@ def ranked(module: Any, rows: list[tuple[int, int, int, int]], offset: int) -> l
 @given(ITEMS, st.integers(0, 5))
 def test_compiled_and_plain_are_alike(rows: list[tuple[int, int, int, int]], offset: int) -> None:
     assert ranked(kernels.KERNELS, rows, offset) == ranked(None, rows, offset)
+
+
+@pytest.mark.skipif(not kernels.COMPILED, reason="no kernels")
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 1 << 62)), min_size=60, max_size=200),
+    st.lists(st.tuples(st.integers(-1, 400), st.integers(0, 1 << 42)), max_size=5),
+    st.integers(0, 70),
+    st.integers(0, 400),
+)
+def test_many_amounts_together_are_each_by_itself(
+    rows: list[tuple[int, int, int]], marked: list[tuple[int, int]], skipped: int, until: int
+) -> None:
+    times = np.cumsum([step for step, _, _ in rows])
+    orders = [(run << 32 if run else 0) + event for event, (_, run, _) in enumerate(rows)]
+    items = np.array([times, orders, [amount for _, _, amount in rows]], np.int64)
+    together = np.empty((3, -(-len(rows) // AMOUNTS_TOGETHER)), np.int64)
+    assert decoding.KERNELS is not None
+    assert kernels.KERNELS is not None
+    decoding.KERNELS.sum_up(items, together)
+    half = items[:, skipped // 2 :] if skipped % 2 else items[:, skipped // 2 : -20]
+    marks = np.array(sorted(marked), np.int64).reshape(-1, 2).T.copy()
+    found = []
+    for rank_between in (kernels.KERNELS.rank_between, fallback.rank_between):
+        sums, out = np.zeros(len(marked) + 1, np.int64), np.zeros((3, len(rows) + 2), np.int64)
+        left = rank_between(half, together, skipped // 2, np.array([2, 1, 3]), 0, 0, 5, marks, until, sums, out, 1)
+        found.append([left, sums.tolist(), out[:, 1 : 1 + left].tolist()])
+    assert found[0] == found[1]
+
+
+@pytest.mark.skipif(not kernels.COMPILED, reason="no kernels")
+def test_sums_have_to_have_room() -> None:
+    assert decoding.KERNELS is not None
+    for amounts, columns in ((33, 1), (32, 2), (0, 1)):
+        with pytest.raises(ValueError, match="no room"):
+            decoding.KERNELS.sum_up(np.zeros((3, amounts), np.int64), np.zeros((3, columns), np.int64))
 
 
 @pytest.mark.parametrize("module", [None, kernels.KERNELS] if kernels.COMPILED else [None])
@@ -264,6 +302,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written() -> None:
         with pytest.raises(ValueError, match=r"differ|no room"):
             compiled.add_between(amounts, rows, marks, 9, sums)
     items, out = np.array([[1, 2], [1 << 32, 0], [5, 6]], np.int64), np.full((3, 2), 7, np.int64)
+    together = np.zeros((3, 1), np.int64)
     for ranks, run, made, at in (
         (one, 1, out, 0),
         (one, -1, out, 0),
@@ -275,10 +314,13 @@ def test_what_does_not_fit_is_refused_before_anything_is_written() -> None:
         with pytest.raises(ValueError, match=r"beyond|no room"):
             compiled.rank(items, ranks, run, 0, 0, made, at)
         with pytest.raises(ValueError, match=r"beyond|no room"):
-            compiled.rank_between(items, ranks, run, 0, 0, two, 0, np.zeros(3, np.int64), made, at)
+            compiled.rank_between(items, together, 0, ranks, run, 0, 0, two, 0, np.zeros(3, np.int64), made, at)
     for marks, sums in ((two, np.zeros(2, np.int64)), (three, np.zeros(3, np.int64))):
         with pytest.raises(ValueError, match=r"differ|no room"):
-            compiled.rank_between(items, one, 0, 0, 0, marks, 0, sums, out, 0)
+            compiled.rank_between(items, together, 0, one, 0, 0, 0, marks, 0, sums, out, 0)
+    for known, skipped in ((together[:2], 0), (together[:, :0], 0), (together, 31), (together, -1)):
+        with pytest.raises(ValueError, match="sums"):
+            compiled.rank_between(items, known, skipped, one, 0, 0, 0, two, 0, np.zeros(3, np.int64), out, 0)
     assert (out == 7).all()
     compiled.rank(items, one, 0, 0, 0, out, 0)
     assert out.tolist() == [[1, 2], [0, 0], [5, 6]]

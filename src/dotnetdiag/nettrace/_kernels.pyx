@@ -933,6 +933,9 @@ cdef struct Runs:
     int64_t* first_time
     int64_t* last_time
 
+cdef enum:
+    AMOUNTS_TOGETHER = 32  # as of `sieve`
+
 cdef struct Places:
     # one item per amount, or per mark
     int64_t* time
@@ -1007,6 +1010,24 @@ def sift(
                 break
             block += 1
     return block - first
+
+
+def sum_up(const int64_t[:, :] amounts not None, int64_t[:, ::1] sums not None):
+    """Of each ``AMOUNTS_TOGETHER`` amounts, as ``sift`` gives them, the earliest time, the latest, and their sum: a column of ``sums``."""
+    cdef Py_ssize_t count = amounts.shape[1], n, of = 0, end
+    cdef int64_t earliest, latest
+    cdef uint64_t total
+    if amounts.shape[0] != 3 or sums.shape[0] != 3 or sums.shape[1] != (count + AMOUNTS_TOGETHER - 1) // AMOUNTS_TOGETHER:
+        raise ValueError(f"no room for the sums of {count} amounts")
+    with nogil:
+        for of in range(sums.shape[1]):
+            end = min(count, (of + 1) * AMOUNTS_TOGETHER)
+            earliest, latest, total = -(NEVER + 1), NEVER, 0
+            for n in range(of * AMOUNTS_TOGETHER, end):
+                earliest = min(earliest, amounts[0, n])
+                latest = max(latest, amounts[0, n])
+                total += <uint64_t>amounts[2, n]
+            sums[0, of], sums[1, of], sums[2, of] = earliest, latest, <int64_t>total
 
 
 cdef inline int64_t number_at(Bytes data, int64_t at, int size) noexcept nogil:

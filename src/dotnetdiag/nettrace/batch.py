@@ -29,7 +29,7 @@ class Passed:
 
     ``events``: how many there are; ``earliest`` and ``latest`` of their times, ``until`` that of one that is sorted, NEVER where none is.
     ``start``: where they begin, absolute. ``runs``, ``amounts`` and ``marks`` as of ``Sifted``, in whose orders as many runs and events come
-    ``before`` these.
+    ``before`` these; its ``sums``, and before how many of its amounts these begin.
     """
 
     events: int
@@ -39,6 +39,7 @@ class Passed:
     start: int
     runs: npt.NDArray[np.int64]
     amounts: npt.NDArray[np.int64]
+    sums: tuple[npt.NDArray[np.int64], int]
     marks: npt.NDArray[np.int64]
     before: tuple[int, int]
 

@@ -22,16 +22,22 @@ class Place:
     state: Any = None
 
 
+AMOUNTS_TOGETHER = 32
+"""Few of them lie around a mark, where each counts."""
+
+
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
 class Sifted:
     """What is known of all events of a piece whose headers have some of them. ``runs``: a column for each place where the thread may change, or
     numbers may jump: thread, first and last number, first and last time. ``amounts``: time, order and number of those of which a number is wanted.
-    ``marks``: time and order of some that have rows. An order is 1 + the run in the high 32 bits, 0 there where the event is sorted, and its place
-    among the events.
+    ``sums``: of each :data:`AMOUNTS_TOGETHER` amounts the earliest time, the latest, and their sum: nobody has to look at all, which another thread
+    has written. ``marks``: time and order of some that have rows. An order is 1 + the run in the high 32 bits, 0 there where the event is sorted,
+    and its place among the events.
     """
 
     runs: npt.NDArray[np.int64]
     amounts: npt.NDArray[np.int64]
+    sums: npt.NDArray[np.int64]
     marks: npt.NDArray[np.int64]
 
 

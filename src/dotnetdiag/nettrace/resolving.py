@@ -92,6 +92,7 @@ class Passing:
             start=int(own.starts[at]),
             runs=self._sifted.runs[:, run:run_end],
             amounts=self._sifted.amounts[:, amount:amount_end],
+            sums=(self._sifted.sums, amount),
             marks=self._sifted.marks[:, mark:mark_end],
             before=(run, event),
         )

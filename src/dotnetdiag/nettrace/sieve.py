@@ -17,7 +17,7 @@ from dotnetdiag.nettrace.columns import HeaderColumns
 from dotnetdiag.nettrace.decode import Lender
 from dotnetdiag.nettrace.group import Group
 from dotnetdiag.nettrace.kernel_types import BLOCK, SIFTED
-from dotnetdiag.nettrace.piece import Piece, Place, Sifted
+from dotnetdiag.nettrace.piece import AMOUNTS_TOGETHER, Piece, Place, Sifted
 
 DROP, KEEP, AMOUNT, MARK = range(4)
 """What becomes of an event: nothing; a row; a number out of its payload; a row, and its place among those numbers."""
@@ -28,7 +28,7 @@ _WORDS = 10
 _ROW_WORDS = 8
 """Of memory for a row."""
 _NONE = np.zeros(0, np.int64)
-_NOTHING = Sifted(np.zeros((5, 0), np.int64), np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64))
+_NOTHING = Sifted(*(np.zeros((rows, 0), np.int64) for rows in (5, 3, 3, 2)))
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
@@ -69,7 +69,9 @@ def sift(group: Group, data: memoryview, base: int, lender: Lender, place: Place
     seen = int((touched["stop"] - starts[first : first + len(touched)]).sum())
     lender.expect(int(touched["rows"].sum()), seen)
     lender.expect_rows(kept + (5 * run + 3 * amount) // _ROW_WORDS, seen)
-    sifted = Sifted(runs[:, :run], amounts[:, :amount], marks[:, :mark])
+    sums = np.empty((3, -(-amount // AMOUNTS_TOGETHER)), np.int64)
+    kernels.KERNELS.sum_up(amounts[:, :amount], sums)
+    sifted = Sifted(runs[:, :run], amounts[:, :amount], sums, marks[:, :mark])
     return Piece(place, remainder, lent.first(kept), _NONE, _NONE, touched, sifted=sifted)
 
 

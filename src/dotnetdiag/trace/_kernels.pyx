@@ -84,6 +84,12 @@ cdef int check_lengths(int64_t one, int64_t other) except -1:
 # what is added up between marks ----------------------------------------------------------------------------------------
 
 
+cdef enum:
+    AMOUNTS_TOGETHER = 32  # as of `nettrace.piece`
+
+cdef int64_t NEVER = -(<int64_t>1 << 62) - (<int64_t>1 << 62)  # the earliest time there is
+
+
 def rank(
     const int64_t[:, :] items not None, const int64_t[::1] ranks not None, int64_t run, int64_t event, int64_t first,
     int64_t[:, ::1] out not None, int64_t at,
@@ -159,24 +165,45 @@ cdef inline int64_t between(const int64_t[:, ::1] marks, int64_t place, int64_t 
 
 
 def rank_between(
-    const int64_t[:, :] items not None, const int64_t[::1] ranks not None, int64_t run, int64_t event, int64_t first,
-    const int64_t[:, ::1] marks not None, int64_t until, int64_t[::1] sums not None, int64_t[:, ::1] out not None, int64_t at,
+    const int64_t[:, :] items not None, const int64_t[:, ::1] together not None, int64_t skipped, const int64_t[::1] ranks not None,
+    int64_t run, int64_t event, int64_t first, const int64_t[:, ::1] marks not None, int64_t until, int64_t[::1] sums not None,
+    int64_t[:, ::1] out not None, int64_t at,
 ):
-    """As ``rank`` of amounts and then ``add_between``, of which the others stand in ``out`` from ``at`` on: how many."""
-    cdef int64_t rows = items.shape[1], n, kept = at, place = 0, order
+    """As ``rank`` of amounts and then ``add_between``, of which the others stand in ``out`` from ``at`` on: how many. ``together``: of each
+    ``AMOUNTS_TOGETHER``, of which ``skipped`` are before these, the earliest time, the latest, and their sum.
+    """
+    cdef int64_t rows = items.shape[1], known = ranks.shape[0], n = 0, end, kept = at, place = 0, of, order, which
+    cdef bint is_good = True
     check_lengths(marks.shape[1] + 1, sums.shape[0])
     if items.shape[0] != 3 or marks.shape[0] != 2 or out.shape[0] != 3 or at < 0 or rows > out.shape[1] - at:
         raise ValueError("no room for times, orders and amounts")
-    check_runs(items, ranks.shape[0], run)
+    if together.shape[0] != 3 or skipped < 0 or (skipped + rows + AMOUNTS_TOGETHER - 1) // AMOUNTS_TOGETHER > together.shape[1]:
+        raise ValueError("no room for sums of amounts")
     with nogil:
-        for n in range(rows):
-            order = ranked(items[1, n], ranks, run) + first - event
-            if items[0, n] < until:
-                place = between(marks, place, items[0, n], order)
-                sums[place] = <int64_t>(<uint64_t>sums[place] + <uint64_t>items[2, n])
-            else:
-                out[0, kept], out[1, kept], out[2, kept] = items[0, n], order, items[2, n]
-                kept += 1
+        while n < rows and is_good:
+            of = (skipped + n) // AMOUNTS_TOGETHER
+            end = min((of + 1) * AMOUNTS_TOGETHER - skipped, rows)
+            if end - n == AMOUNTS_TOGETHER and together[1, of] < until:
+                place = between(marks, place, together[0, of], NEVER)
+                if place == marks.shape[1] or marks[0, place] > together[1, of]:  # all are between the same
+                    sums[place] = <int64_t>(<uint64_t>sums[place] + <uint64_t>together[2, of])
+                    n = end
+                    continue
+            while n < end:
+                which = items[1, n] >> 32
+                if which != 0 and not 0 < which - run <= known:
+                    is_good = False
+                    break
+                order = ranked(items[1, n], ranks, run) + first - event
+                if items[0, n] < until:
+                    place = between(marks, place, items[0, n], order)
+                    sums[place] = <int64_t>(<uint64_t>sums[place] + <uint64_t>items[2, n])
+                else:
+                    out[0, kept], out[1, kept], out[2, kept] = items[0, n], order, items[2, n]
+                    kept += 1
+                n += 1
+    if not is_good:
+        raise ValueError(f"a run beyond {known}")
     return kept - at
 
 

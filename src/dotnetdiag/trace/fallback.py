@@ -252,6 +252,8 @@ def rank(items: Array, ranks: Array, run: int, event: int, first: int, out: Arra
 
 def rank_between(
     items: Array,
+    together: Array,  # noqa: ARG001 - it adds up again
+    skipped: int,  # noqa: ARG001
     ranks: Array,
     run: int,
     event: int,

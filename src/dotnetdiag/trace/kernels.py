@@ -198,6 +198,7 @@ def add_between(amounts: Array, count: int, marks: Array, until: int, sums: Arra
 
 def rank_between(
     items: Array,
+    sums_of: tuple[Array, int],
     ranks: Array,
     before: tuple[int, int],
     first: int,
@@ -207,6 +208,8 @@ def rank_between(
     out: Array,
     at: int,
 ) -> int:
-    """What :func:`rank` and then :func:`add_between` of its items do, of which the others stand in ``out`` from ``at`` on: how many."""
-    left: int = (KERNELS or fallback).rank_between(items, ranks, *before, first, marks, until, sums, out, at)
+    """What :func:`rank` and then :func:`add_between` of its items do, of which the others stand in ``out`` from ``at`` on: how many. ``sums_of``:
+    what is known of many of them together (``Passed.sums``).
+    """
+    left: int = (KERNELS or fallback).rank_between(items, *sums_of, ranks, *before, first, marks, until, sums, out, at)
     return left

@@ -150,8 +150,18 @@ class Tally:
             return
         early, sums = self._early(until)
         self._count = kernels.add_between(self._held, self._count, early, until, sums)
-        where = self._held, self._count
-        self._count += kernels.rank_between(passed.amounts, of_runs, passed.before, before, early, until, sums, *where)
+        self._count += kernels.rank_between(
+            passed.amounts,
+            passed.sums,
+            of_runs,
+            passed.before,
+            before,
+            early,
+            until,
+            sums,
+            self._held,
+            self._count,
+        )
         self.sums.add(sums)
 
     def _early(self, until: int) -> tuple[Array, Array]:
