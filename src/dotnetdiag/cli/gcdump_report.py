@@ -45,7 +45,7 @@ _NOTHING = re.compile(r"\s*0+(?:\.0+)?\s*(?:[kmgt]i?)?b?\s*", re.IGNORECASE | re
     type=click.Choice(["bytes", "retained", "count"]),
     default="bytes",
     show_default=True,
-    help="What comes first: most bytes, what keeps most alive, most objects.",
+    help="What comes first: most bytes, what keeps most alive, most objects. Generations stay in their order.",
 )
 @click.option(
     "--html",
@@ -62,9 +62,9 @@ def report(find: Find, number: int | None, by: str, sort: str, html: Path | None
     of them hold together besides. They are of the graph as it is, in which an array of the runtime's own holds what static variables hold:
     what a variable keeps alive says tree.
 
-    Exit codes, of tree, paths and advice too: 0 there is an answer, also of a heap that is not complete, which is said (complete in --json);
-    1 the process does not answer; 2 the file could not be read, or the heap not be collected; 3 wrong arguments, or no such process; 4 its
-    runtime has no heap to show.
+    Exit codes, of tree, paths and advice too: 0 there is an answer, also of a heap that is not complete, which is said (complete in --json
+    of this one); 1 the process does not answer; 2 the file could not be read, or the heap not be collected; 3 wrong arguments, or no such
+    process; 4 its runtime has no heap to show.
 
     --json: one object, {nodes, edges, bytes, objects, complete, problems, sample, pid, process, collected, pause_ms, dump, dumps, types:
     [{type, module, count, bytes, retained_bytes}]}. dump is which of the dumps of a recording it is. nodes are objects, what holds the

@@ -6,13 +6,13 @@ A query reads recordings, and nothing else: no files, no network, no extensions,
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.query.arrow_dataset import dataset_of
 from dotnetdiag.query.batches import arrow
+from dotnetdiag.query.beside import beside
 from dotnetdiag.query.duckdb_values import answer_of, import_duckdb
 from dotnetdiag.query.from_arrow import table_of
 from dotnetdiag.query.recordings import Recording, Shelf
@@ -21,8 +21,6 @@ from dotnetdiag.query.scan import Scan
 from dotnetdiag.query.tables import CALLED, EVENTS, TABLES, contents, find_table, has_events, unknown
 from dotnetdiag.table import Losses, Table
 
-_INTERRUPT_S = 5.0
-"""What DuckDB may take to leave a query that is over."""
 _MISSING = re.compile(r"Table(?P<function> Function)? with name ")
 _MISSING_END = " does not exist!"
 _FILE = re.compile(r'(?:Cannot access file|No files found that match the pattern) "')
@@ -59,7 +57,7 @@ class Database:
         self._database = self._duckdb.connect(":memory:", config=settings)
         self._scans: list[Scan] = []
         self._tables: Table | None = None
-        views = self._database.execute("select view_name from duckdb_views() where internal").fetchall()
+        views = self._execute("select view_name from duckdb_views() where internal").fetchall()
         self._hidden = {name for (name,) in views}
 
     def close(self) -> None:
@@ -141,35 +139,19 @@ class Database:
                     raise self._meant(error) from error
 
     def _asked(self, statement: str) -> Any:
-        """What DuckDB answers, asked by a thread: beside its own work a handler of signals runs when it looks for them, which took seconds, or never
-        came. What a handler raises here ends the query.
-        """
-        made: list[Any] = []
-        failed: list[BaseException] = []
-        is_over = threading.Event()
+        """What DuckDB answers."""
 
-        def ask() -> None:
-            try:
-                relation = self._database.sql(statement)
-                made.append(None if relation is None else answer_of(relation))
-            except BaseException as error:
-                failed.append(error)
-            finally:
-                is_over.set()
+        def ask() -> Any:
+            relation = self._database.sql(statement)
+            return None if relation is None else answer_of(relation)
 
-        try:
-            try:
-                threading.Thread(target=ask, daemon=True, name="dotnetdiag query").start()
-            except RuntimeError:  # the system gives this program no more threads
-                ask()
-            is_over.wait()
-        except BaseException:
-            self._database.interrupt()
-            is_over.wait(_INTERRUPT_S)
-            raise
-        if failed:
-            raise failed[0]
-        return made[0]
+        return beside(self._database, ask)
+
+    def _register_as(self, name: str, content: Any) -> None:
+        beside(self._database, lambda: self._database.register(name, content))
+
+    def _execute(self, statement: str) -> Any:
+        return beside(self._database, lambda: self._database.execute(statement))
 
     def _define_missing(self, said: str, defined: set[tuple[str, bool]]) -> bool:
         """Make what DuckDB says is not there; False where it says something else, or says it again. Raises as ``sql``."""
@@ -227,7 +209,7 @@ class Database:
         report = REPORTS.get(name.lower())
         if not is_function:
             if name.lower() == TABLES:
-                self._database.register(TABLES, self.tables().to_arrow())
+                self._register_as(TABLES, self.tables().to_arrow())
             else:
                 self._register(name, ())
         elif report is None and (name.lower() in (EVENTS, TABLES) or self._has(name)):
@@ -238,7 +220,7 @@ class Database:
             raise UsageError(f"{report.name} is written {report.called}, each a text in quotes")
         else:
             self._register(report.name, ())
-            self._database.execute(f"create macro {report.name}() as table select * from {report.name}")  # noqa: S608
+            self._execute(f"create macro {report.name}() as table select * from {report.name}")  # noqa: S608
 
     def _define_calls(self, statement: str) -> None:
         """Make the functions of reports that are called with texts: each gives the table of a name that tells them."""
@@ -246,7 +228,7 @@ class Database:
             if report.arguments and re.search(rf"\b{report.name}\b", statement, re.IGNORECASE):
                 texts = " || ' ' || ".join(f"hex({one}::varchar)" for one in report.arguments)
                 made = f"create or replace macro {report.name}({', '.join(report.arguments)}) as table"
-                self._database.execute(f"{made} from query_table('\"called {report.name} ' || {texts} || '\"')")
+                self._execute(f"{made} from query_table('\"called {report.name} ' || {texts} || '\"')")
 
     def _register(self, name: str, arguments: tuple[str, ...]) -> None:
         scan = Scan(find_table(name, arguments), self._recordings, self._shelf, coded=True)
@@ -255,7 +237,7 @@ class Database:
         self._scans.append(scan)
         if arguments:
             name = " ".join(["called", name, *(one.encode().hex().upper() for one in arguments)])
-        self._database.register(name, dataset_of(scan))
+        self._register_as(name, dataset_of(scan))
 
     def _has(self, event: str) -> bool:
         for recording in self._recordings:

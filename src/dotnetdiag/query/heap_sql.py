@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.query.batches import arrow
+from dotnetdiag.query.beside import beside
 from dotnetdiag.query.duckdb_engine import CLOSED
 from dotnetdiag.query.duckdb_values import answer_of, import_duckdb
 from dotnetdiag.query.from_arrow import table_of
@@ -24,11 +25,15 @@ def heap_sql(heap: Heap, query: str) -> Table:
     if not isinstance(query, str) or not query.strip():
         raise UsageError("an empty query: write SQL, such as 'from types order by retained_bytes desc'")
     database = duckdb.connect(":memory:", config={**CLOSED, "lock_configuration": "true"})
-    try:
+
+    def ask() -> Any:
         for table in heap.tables:
             database.register(table.title, table.to_arrow())
         relation = database.sql(query)
-        made = None if relation is None else answer_of(relation)
+        return None if relation is None else answer_of(relation)
+
+    try:
+        made = beside(database, ask)
     except RuntimeError as error:
         if "interrupted" in str(error):  # as DuckDB says that somebody has pressed Ctrl-C
             raise KeyboardInterrupt from error
