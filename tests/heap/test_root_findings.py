@@ -51,6 +51,18 @@ def test_what_two_statics_hold_together_is_named_with_both(with_places: bool) ->
 def test_what_something_else_holds_too_is_not_said_to_be_held_by_statics() -> None:
     assert advice(two_indexes(500, also_of=LOCALS), "static") == []
     assert advice(two_indexes(500, also_of="Cache"), "static") == []
+    for one in (LOCALS, "Cache"):
+        heap = two_indexes(500, also_of=one)
+        assert advice(heap, "roots") == [("B", 500, 500_000)]
+        (text,) = heap.advice.values("advice")
+        assert "can be reached from several roots, such as [static var Index.by" in text
+    assert advice(two_indexes(200, also_of=LOCALS), "roots") == []
+
+
+def test_what_hangs_on_the_root_itself_is_not_said_to_hang_on_several() -> None:
+    """As in files that do not tell of kinds of roots."""
+    heap = heap_from([ROOTS, "A", "B"], [(0, 1), (0, 2), (1, 2)], sizes=[0, 24, 4 * TOGETHER_BYTES])
+    assert len(heap.advice) == 0
 
 
 def test_what_two_statics_hold_is_told_where_no_type_has_much_of_it() -> None:
@@ -159,7 +171,6 @@ def test_a_program_that_does_little_has_no_kind_of_roots_to_be_told() -> None:
 def test_what_is_told_of_threads_or_of_the_finalizer_is_not_told_of_their_roots() -> None:
     assert advice(of_thread(LOCALS, 4 * TOGETHER_BYTES), "roots") == []
     assert advice(of_finalizer(4 * TOGETHER_BYTES, 0), "roots") == []
-    assert advice(two_indexes(1000, also_of=LOCALS), "roots") == []
 
 
 def of_variable(variable: str, kinds: list[tuple[str, str | None]]) -> str:

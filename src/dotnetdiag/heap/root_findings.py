@@ -11,7 +11,7 @@ import numpy as np
 
 from dotnetdiag.heap.findings import Finding, alive_text, reached_nodes, type_names
 from dotnetdiag.heap.framework import is_for_own_use, is_framework_type, is_framework_variable
-from dotnetdiag.heap.holders import DIAGNOSTICS, FINALIZER, KIND_OF_NAME, STATIC, STATICS
+from dotnetdiag.heap.holders import DIAGNOSTICS, FINALIZER, KIND_OF_NAME, ROOTS, STATIC, STATICS, is_pseudo_node
 from dotnetdiag.heap.kernels import mark_below, reference_places, sums
 from dotnetdiag.heap.paths import paths_to
 from dotnetdiag.heap.static_places import ARRAY, LEAST_PLACES, array_places
@@ -59,6 +59,7 @@ def root_findings(graph: Graph) -> Iterator[Finding]:
     yield from _of_threads(graph, of_threads)
     yield from _of_finalizer(graph)
     yield from _of_kinds(graph, of_threads)
+    yield from _of_several(graph, np.concatenate([named.held, of_threads]))
 
 
 def _least_together(graph: Graph) -> float:
@@ -256,6 +257,26 @@ def _of_kinds(graph: Graph, of_threads: Array) -> Iterator[Finding]:
         yield Finding(
             "roots", name, len(nodes), size,
             f"{name} keep {alive_text(size, graph)}{by}: {_OF_KIND[KIND_OF_NAME[name]]}; tree shows what they hold",
+        )  # fmt: skip
+
+
+def _of_several(graph: Graph, others: Array) -> Iterator[Finding]:
+    """What is reached from roots of several kinds, as from a static variable and a method's, so that nothing below the root keeps it alive alone."""
+    is_of_roots = np.array([is_pseudo_node(name) for name in type_names(graph)], np.bool_)
+    nodes = np.flatnonzero(graph.tree_dominators == graph.root)
+    nodes = nodes[~is_of_roots[graph.node_type[nodes]]]
+    nodes = _without(graph, nodes, np.concatenate([others, graph.references(graph.root).astype(np.int64)]))
+    for kind, count, size in _much(graph, nodes):
+        own = nodes[graph.node_type[nodes] == kind]
+        ways = paths_to(graph, own[:: len(own) // _MOST_LOOKED_AT + 1], _MOST_WAYS)
+        holders = [next((step for step in path if step.startswith(STATIC)), None) for path in ways]
+        holders += [next((step for step in path if is_pseudo_node(step) and step != ROOTS), None) for path in ways]
+        names = [one for one in dict.fromkeys(holders) if one is not None and one != STATICS]
+        name = graph.type_name.item(kind) or ""
+        yield Finding(
+            "roots", name, count, size,
+            f"{count:,} {name} {'keeps' if count == 1 else 'keep'} {alive_text(size, graph)}, and can be reached from several "
+            f"roots{_listed(names)}, of which none alone keeps them so: {_OF_PROGRAM}; paths shows the ways",
         )  # fmt: skip
 
 
