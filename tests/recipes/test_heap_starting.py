@@ -141,6 +141,13 @@ def test_suspects_stand_below_those_that_hold_them() -> None:
     assert held(found) == [("A[]", None), ("A", "A[]"), ("B", "A"), ("X", None)]
 
 
+def test_what_holds_the_one_that_grew_most_comes_first() -> None:
+    found = held_below(
+        [suspect("Session", "Root", "Session[]"), suspect("X", "Root"), suspect("Session[]", "Root"), suspect("Y", "X")]
+    )
+    assert held(found) == [("Session[]", None), ("Session", "Session[]"), ("X", None), ("Y", "X")]
+
+
 def test_suspects_of_one_name_are_not_one() -> None:
     found = held_below([suspect("Foo", "Root", "A"), suspect("Foo", "Root", "B"), suspect("B", "Root")])
     assert [(one.row["type"], one.path[1], one.held_by) for one in found] == [

@@ -116,9 +116,9 @@ class Heap(Graph):
     def advice(self) -> Table:
         """What is likely to be wrong, as far as the graph can tell: ``kind`` (unreached, static, thread static, finalizer, roots, collection, event,
         timer), ``subject``, ``count``, ``bytes`` and ``advice``, a sentence. Empty where nothing stands out. What several static variables hold
-        together is static too, and has the type of its objects for a subject; roots are those of a kind that have no names (``[local vars]``). Of
-        collections arrays of references are judged, and tables of dictionaries that are certainly empty: a heap does not tell which places of an
-        array of values (``List<int>``) are used.
+        together is static too, and has the type of its objects for a subject; roots are those of a kind that have no names (``[local vars]``), and
+        what several of different kinds hold has the type of its objects. Of collections arrays of references are judged, and tables of
+        dictionaries that are certainly empty: a heap does not tell which places of an array of values (``List<int>``) are used.
         """
         return advice_table(self)
 

@@ -213,11 +213,20 @@ class _Seen:
 
 
 def held_below(suspects: Sequence[Suspect]) -> list[Suspect]:
-    """The same, each before those that it holds, directly or not. ``held_by`` ends at a row that no other holds."""
+    """The same, each before those that it holds, directly or not. ``held_by`` ends at a row that no other holds. What holds the first of all comes
+    first: what several variables hold is kept alive by none of them, and stood below the array of one behind all others.
+    """
     above = _nearest_above(suspects)
     below: dict[int | None, list[int]] = {}
+    first = [*range(len(suspects))]
+    """Of each the first of those that it holds, itself included."""
     for place, over in enumerate(above):
         below.setdefault(over, []).append(place)
+        while over is not None:
+            first[over] = min(first[over], place)
+            over = above[over]
+    for some in below.values():
+        some.sort(key=first.__getitem__)
     made: list[Suspect] = []
     waiting = below.pop(None, [])[::-1]
     while waiting:
