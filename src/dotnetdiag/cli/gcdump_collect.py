@@ -54,8 +54,8 @@ def collect(
     The process makes a blocking collection of everything and walks its heap: it stands still meanwhile. With --force a file that is there
     stays as it is until the new one is written to its end, which then takes its place, also with a heap that is not complete. Where
     events were lost, all is collected once more with a larger buffer; a heap that is not complete is written, and said to be so: exit code
-    2. How long the process stood still is said in any case: of all walks, "at least" where the runtime did not tell when it had the process
-    stop, or when it let it run on.
+    2. How long the process stood still is said in any case but one, a .nettrace that finds no room while the events come: of all walks, "at
+    least" where the runtime did not tell when it had the process stop, or when it let it run on.
 
     --json: one object, {path, size_bytes, duration_s, attempts, walks, all_pauses_ms, are_pauses_known} and what report --json has before its types.
 
