@@ -205,13 +205,17 @@ def _much(graph: Graph, nodes: Array) -> list[tuple[int, int, int]]:
     return [row for row in _by_type(graph, nodes)[:MOST_TOGETHER] if row[2] >= least]
 
 
+def _kept(count: int, name: str, size: int, graph: Graph) -> str:
+    return f"{count:,} {name} {'keeps' if count == 1 else 'keep'} {alive_text(size, graph)}"
+
+
 def _of_threads(graph: Graph, nodes: Array) -> Iterator[Finding]:
     """Of what is in the arrays of threads."""
     for kind, count, size in _much(graph, nodes):
         name = graph.type_name.item(kind) or ""
         yield Finding(
             "thread static", name, count, size,
-            f"{count:,} {name} {'keeps' if count == 1 else 'keep'} {alive_text(size, graph)}, in arrays of objects that "
+            f"{_kept(count, name, size, graph)}, in arrays of objects that "
             f"are roots themselves, as the runtime keeps [ThreadStatic] variables: {_OF_PROGRAM}",
         )  # fmt: skip
 
@@ -269,14 +273,13 @@ def _of_several(graph: Graph, others: Array) -> Iterator[Finding]:
     for kind, count, size in _much(graph, nodes):
         own = nodes[graph.node_type[nodes] == kind]
         ways = paths_to(graph, own[:: len(own) // _MOST_LOOKED_AT + 1], _MOST_WAYS)
-        holders = [next((step for step in path if step.startswith(STATIC)), None) for path in ways]
-        holders += [next((step for step in path if is_pseudo_node(step) and step != ROOTS), None) for path in ways]
-        names = [one for one in dict.fromkeys(holders) if one is not None and one != STATICS]
+        roots = [step for path in ways for step in path if is_pseudo_node(step) and step not in (ROOTS, STATICS)]
+        names = [*dict.fromkeys(sorted(roots, key=lambda step: not step.startswith(STATIC)))]
         name = graph.type_name.item(kind) or ""
         yield Finding(
             "roots", name, count, size,
-            f"{count:,} {name} {'keeps' if count == 1 else 'keep'} {alive_text(size, graph)}, and can be reached from several "
-            f"roots{_listed(names)}, of which none alone keeps them so: {_OF_PROGRAM}; paths shows the ways",
+            f"{_kept(count, name, size, graph)}, and can be reached from several roots{_listed(names)}, none of which alone "
+            f"keeps that alive: {_OF_PROGRAM}; paths shows the ways",
         )  # fmt: skip
 
 

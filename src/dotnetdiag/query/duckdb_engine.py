@@ -220,7 +220,7 @@ class Database:
             raise UsageError(f"{report.name} is written {report.called}, each a text in quotes")
         else:
             self._register(report.name, ())
-            self._execute(f"create macro {report.name}() as table select * from {report.name}")  # noqa: S608
+            self._execute(f"create macro {report.name}() as table select * from {report.name}")  # noqa: S608 - a name of ours
 
     def _define_calls(self, statement: str) -> None:
         """Make the functions of reports that are called with texts: each gives the table of a name that tells them."""

@@ -253,7 +253,7 @@ def rank(items: Array, ranks: Array, run: int, event: int, first: int, out: Arra
 def rank_between(
     items: Array,
     together: Array,  # noqa: ARG001 - it adds up again
-    skipped: int,  # noqa: ARG001
+    skipped: int,  # noqa: ARG001 - the same
     ranks: Array,
     run: int,
     event: int,

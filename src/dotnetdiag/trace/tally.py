@@ -17,14 +17,13 @@ from dotnetdiag.events.layout import Kind, fixed_size
 from dotnetdiag.nettrace.batch import Passed
 from dotnetdiag.nettrace.sieve import AMOUNT, MARK, MOST_ID
 from dotnetdiag.trace import kernels
-from dotnetdiag.trace.settling import NEVER
+from dotnetdiag.trace.settling import EVER, NEVER
 from dotnetdiag.trace.spilled import SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 HELD = 1 << 17
 """Amounts, of 24 bytes, that wait for what may be older before all that are settled by then are added up."""
-_EVER = int(np.iinfo(np.int64).max)
 _RANKS = 1 << 22
 """Capture threads that are told apart; those behind them are alike."""
 _WIDE, _NARROW = (Kind.U8, Kind.I8), (Kind.U4,)
@@ -50,7 +49,7 @@ class SumsBetween:
 
     def add(self, sums: Array) -> None:
         """What came before the next mark, and of the marks that came then what came behind each."""
-        self._last = min(self._last + int(sums[0]), _EVER)
+        self._last = min(self._last + int(sums[0]), EVER)
         self.is_any |= bool(sums.any())
         if len(sums) > 1:
             self._before.append(np.append(np.int64(self._last), sums[1:-1]))
@@ -176,7 +175,7 @@ class Tally:
         """Add up what is older than a time (None: all), when there is much of it or ``all_of_it`` is wanted, for nothing older follows."""
         if not all_of_it and (self._count < max(self._enough, self._waiting) or until == NEVER):
             return
-        until = _EVER if until is None else until
+        until = EVER if until is None else until
         early, sums = self._early(until)
         self._count = kernels.add_between(self._held, self._count, early, until, sums)
         self._enough = max(HELD, 2 * self._count)
