@@ -38,14 +38,20 @@ class _Given(dict[str, Any]):
 class _Field:
     """One of a class, by what its place in the body says."""
 
-    __slots__ = ("annotation", "kw_only", "name", "options")
+    in_init = in_repr = in_compare = True
+    options: Mapping[str, Any] = {}
 
-    def __init__(self, name: str, annotation: str, options: Mapping[str, Any], *, kw_only: bool) -> None:
-        self.name, self.annotation, self.options, self.kw_only = name, annotation, options, kw_only
+    def __init__(self, name: str, annotation: str, kw_only: bool) -> None:
+        self.name, self.annotation, self.kw_only = name, annotation, kw_only
 
-    def is_in(self, what: str) -> bool:
-        """Whether ``init``, ``repr`` or ``compare`` has it."""
-        return bool(self.options.get(what, True))
+    def put(self, options: Mapping[str, Any]) -> _Field:
+        """What its place in the body says of it: few have any."""
+        self.options = options
+        if "default" not in options or len(options) > 1:
+            self.in_init, self.in_repr, self.in_compare = (
+                bool(options.get(what, True)) for what in ("init", "repr", "compare")
+            )
+        return self
 
 
 class _Plan:
@@ -59,7 +65,7 @@ class _Plan:
         """The ``__init__`` that was made for it."""
         own = {one.name: one for one in _own_fields(cls, kw_only=bool(options.get("kw_only")))}
         self.fields = {**_inherited(cls, frozen=bool(options.get("frozen"))), **own}
-        self.replaceable = all(one.is_in("init") for one in self.fields.values())
+        self.replaceable = all(one.in_init for one in self.fields.values())
 
     @property
     def own(self) -> dict[str, _Field]:
@@ -156,29 +162,33 @@ def _slots_of(cls: type) -> tuple[str, ...]:
 
 
 def _own_fields(cls: type, *, kw_only: bool) -> Iterator[_Field]:
-    annotations = cls.__annotations__
-    if any(isinstance(value, _Given) and name not in annotations for name, value in cls.__dict__.items()):
-        raise _Unknown
+    annotations, body = cls.__annotations__, cls.__dict__
+    for name, value in body.items():
+        if value.__class__ is _Given and name not in annotations:
+            raise _Unknown
     for name, annotation in annotations.items():
-        if not isinstance(annotation, str) or "InitVar" in annotation or "KW_ONLY" in annotation:
+        if annotation.__class__ is not str or "InitVar" in annotation or "KW_ONLY" in annotation:
             raise _Unknown
         if "ClassVar" in annotation:
             if annotation.startswith(_CLASS_VARIABLES):
                 continue
             raise _Unknown
-        options: Mapping[str, Any] = {}
-        if name in cls.__dict__:
-            value = cls.__dict__[name]
-            options = value if isinstance(value, _Given) else {"default": value}
-        made = options.keys() & {"default", "default_factory"}
-        kind = type(options.get("default"))
-        if options.keys() - _FIELD_OPTIONS or len(made) > 1 or kind.__hash__ is None:
-            raise _Unknown
-        if kind is not FunctionType and (hasattr(kind, "__get__") or hasattr(kind, "__set_name__")):
-            raise _Unknown
-        if "default" in made and not options.get("init", True):
-            raise _Unknown
-        yield _Field(name, annotation, options, kw_only=kw_only)
+        one = _Field(name, annotation, kw_only)
+        yield one.put(_options_of(body[name])) if name in body else one
+
+
+def _options_of(value: object) -> Mapping[str, Any]:
+    """Of a field, what stands in the body of the class."""
+    options: Mapping[str, Any] = value if isinstance(value, _Given) else {"default": value}
+    made = options.keys() & {"default", "default_factory"}
+    kind: type = type(options.get("default"))
+    if options.keys() - _FIELD_OPTIONS or len(made) > 1 or kind.__hash__ is None:
+        raise _Unknown
+    if kind not in _ATOMS and kind is not FunctionType and (hasattr(kind, "__get__") or hasattr(kind, "__set_name__")):
+        raise _Unknown
+    if "default" in made and not options.get("init", True):
+        raise _Unknown
+    return options
 
 
 def _inherited(cls: type, *, frozen: bool) -> dict[str, _Field]:
@@ -197,16 +207,16 @@ def _inherited(cls: type, *, frozen: bool) -> dict[str, _Field]:
 
 def _methods(plan: _Plan) -> Iterator[tuple[str, Any]]:
     cls, options, fields = plan.cls, plan.options, plan.fields.values()
-    by_position = [one for one in fields if one.is_in("init") and not one.kw_only]
+    by_position = [one for one in fields if one.in_init and not one.kw_only]
     yield "__init__", _initialiser(plan, by_position)
     yield "__match_args__", tuple(one.name for one in by_position)
     yield "__replace__", replace
     if options.get("repr", True):
-        yield "__repr__", _repr_of([one.name for one in fields if one.is_in("repr")])
+        yield "__repr__", _repr_of([one.name for one in fields if one.in_repr])
     if options.get("eq", True):
         if "__eq__" in cls.__dict__ and cls.__dict__.get("__hash__") is None:  # as Python leaves it there
             raise _Unknown
-        key = _key([one.name for one in fields if one.is_in("compare")])
+        key = _key([one.name for one in fields if one.in_compare])
         yield "__eq__", _eq_by(key)
         yield "__hash__", _hash_by(key) if options.get("frozen") else None
     if options.get("frozen"):
@@ -219,14 +229,14 @@ def _methods(plan: _Plan) -> Iterator[tuple[str, Any]]:
 
 def _initialiser(plan: _Plan, by_position: list[_Field]) -> Callable[..., None]:
     fields = plan.fields.values()
-    names = frozenset(one.name for one in fields if one.is_in("init"))
+    names = frozenset([one.name for one in fields if one.in_init])
     makers = {one.name: one.options["default_factory"] for one in fields if "default_factory" in one.options}
     defaults = {one.name: one.options["default"] for one in fields if "default" in one.options}
     required, positions = names - defaults.keys() - makers.keys(), [one.name for one in by_position]
     optional = [name not in required for name in positions]
     if optional != sorted(optional):
         raise _Unknown  # one that has no default behind one that has: its error
-    in_order = [one.name for one in fields if one.is_in("init") or one.name in makers]
+    in_order = [one.name for one in fields if one.in_init or one.name in makers]
     complete, always = frozenset(in_order), makers.keys() - names
     followed, store = hasattr(plan.cls, "__post_init__"), _set if plan.options.get("frozen") else setattr
     count = 0

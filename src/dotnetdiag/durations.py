@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from dotnetdiag._patterns import pattern
 from dotnetdiag.errors import GrammarError, UsageError
 
 DURATION = "duration"
@@ -11,8 +12,8 @@ DURATION = "duration"
 WAYS = "30s, 5m, 1h30m, 2d, 800ms or dd:hh:mm:ss"
 """In which one is written."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d)", re.IGNORECASE)
-_CLOCK = re.compile(r"(?:(\d+)[:.])?(\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
+_PART = pattern(r"\s*(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d)", re.IGNORECASE)
+_CLOCK = pattern(r"(?:(\d+)[:.])?(\d{1,2}):(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 
 
 def parse_duration(text: str, what: str = DURATION, ways: str = WAYS) -> float:

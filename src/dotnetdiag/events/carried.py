@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import replace
+from dotnetdiag._patterns import pattern
 from dotnetdiag.events import kernels, well_known
 from dotnetdiag.events.titles import is_carrier
 from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata
@@ -24,7 +25,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 TYPES_LIMIT = 1024
 """Names that are told apart; the runtimes up to 10 know six. Of more than that, which ones depends on the order in which blocks are decoded."""
-_NAME = re.compile(r"[A-Za-z]\w{0,62}", re.ASCII)
+_NAME = pattern(r"[A-Za-z]\w{0,62}", re.ASCII)
 _NAME_BYTES = 2 * 64
 _SIZE_BYTES = 4
 _INSTANCE_BYTES = 2

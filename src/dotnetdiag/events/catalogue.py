@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._patterns import pattern
 from dotnetdiag.events.layout import SchemaField
 from dotnetdiag.events.names import Description
 
@@ -47,7 +47,7 @@ class ValueMap:
         return None if None in found else sum(value for value in found if value is not None)
 
 
-_NUMBER = re.compile(r"0x[0-9a-f]{1,16}|[0-9]{1,20}")
+_NUMBER = pattern(r"0x[0-9a-f]{1,16}|[0-9]{1,20}")
 
 
 def _whole(text: str) -> int | None:

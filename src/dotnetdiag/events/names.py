@@ -10,6 +10,8 @@ import re
 from typing import NamedTuple
 from uuid import UUID
 
+from dotnetdiag._patterns import pattern
+
 START, STOP = 1, 2
 OPCODES: dict[int, str] = {
     0: "Info",
@@ -85,7 +87,7 @@ def event_name(name: str, opcode: int | None, event_id: int) -> str:
 
 _CARRIERS = {"GCDynamicEvent": "GC/DynamicEvent"}
 """Events that carry others: their names mean all that they carry."""
-_VERSION = re.compile(r"_V\d+$", re.IGNORECASE)
+_VERSION = pattern(r"_V\d+$", re.IGNORECASE)
 
 
 def spellings(provider: str, name: str, manifest_name: str) -> frozenset[str]:

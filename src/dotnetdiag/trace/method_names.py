@@ -18,6 +18,7 @@ import re
 from enum import StrEnum
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._patterns import pattern
 
 
 class Style(StrEnum):
@@ -117,7 +118,7 @@ _KEYWORDS = {
 }
 _NESTING_LIMIT = 64
 """Type arguments within each other; a name that goes deeper is printed as it stands."""
-_ARITY = re.compile(r"`(\d{1,4})")
+_ARITY = pattern(r"`(\d{1,4})")
 
 
 class _TooDeep(Exception):
@@ -198,7 +199,7 @@ def _with_arguments(name: str, arguments: list[str]) -> str:
 # what the compiler made -----------------------------------------------------------------------------------------------
 
 _PEELS_LIMIT = 16
-_VB_STATE_MACHINE = re.compile(r"VB\$StateMachine_\d+_(.+)", re.DOTALL)
+_VB_STATE_MACHINE = pattern(r"VB\$StateMachine_\d+_(.+)", re.DOTALL)
 
 
 def source_method(type_name: str, method: str) -> SourceMethod:
@@ -283,8 +284,8 @@ def _made(name: str) -> tuple[str, str, str] | None:
 
 # names of perf maps ---------------------------------------------------------------------------------------------------
 
-_ASSEMBLY = re.compile(r"\[([^\[\],]+)\] ")
-_TYPE = re.compile(
+_ASSEMBLY = pattern(r"\[([^\[\],]+)\] ")
+_TYPE = pattern(
     r"(?P<kind>class|valuetype) (?:\[[^\[\]]*\])?(?P<path>[^\s(),<>\[\]&*]+)"
     r"|(?<![\w.])(?P<simple>native u?int|uint(?:8|16|32|64)|char|string|object)(?![\w.])"
 )

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._patterns import pattern
 from dotnetdiag.events.well_known import EVENT_PIPE, UNIVERSAL_SYSTEM
 from dotnetdiag.trace.source import wanted_of
 from dotnetdiag.trace.table import EventTable
@@ -17,8 +18,8 @@ RUNTIME_INFORMATION = 187
 RUNTIMES = ("Microsoft-Windows-DotNETRuntime", "Microsoft-Windows-DotNETRuntimeRundown")
 CORE = ".NET"
 _SKUS = {1: ".NET Framework", 2: CORE}
-_PYTHON = re.compile(r"(?:^|[/\\])(?:lib)?(?:python|pypy)[^/\\]*$", re.IGNORECASE)
-_SHARED_FRAMEWORK = re.compile(r"[/\\]Microsoft\.NETCore\.App[/\\](\d+\.\d+[^/\\]*)[/\\]")
+_PYTHON = pattern(r"(?:^|[/\\])(?:lib)?(?:python|pypy)[^/\\]*$", re.IGNORECASE)
+_SHARED_FRAMEWORK = pattern(r"[/\\]Microsoft\.NETCore\.App[/\\](\d+\.\d+[^/\\]*)[/\\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
