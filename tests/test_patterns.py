@@ -9,7 +9,7 @@ import pytest
 from dotnetdiag._patterns import pattern
 
 
-def test_it_finds_what_one_that_was_compiled_finds():
+def test_it_finds_what_one_that_was_compiled_finds() -> None:
     later, compiled = (
         pattern(r"(?P<word>[a-c]+)(\d)?", re.IGNORECASE),
         re.compile(r"(?P<word>[a-c]+)(\d)?", re.IGNORECASE),
@@ -22,10 +22,15 @@ def test_it_finds_what_one_that_was_compiled_finds():
     assert (later.pattern, later.flags, later.groupindex) == (compiled.pattern, compiled.flags, compiled.groupindex)
 
 
-def test_it_is_compiled_when_it_is_first_asked(monkeypatch):
+def test_it_is_compiled_when_it_is_first_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[str] = []
     compile_ = re.compile
-    monkeypatch.setattr(re, "compile", lambda text, flags=0: (compiled.append(text), compile_(text, flags))[1])
+
+    def noting(text: str, flags: int = 0) -> re.Pattern[str]:
+        compiled.append(text)
+        return compile_(text, flags)
+
+    monkeypatch.setattr(re, "compile", noting)
     later = pattern("a+")
     assert not compiled
     assert later.fullmatch("aa")
@@ -33,6 +38,6 @@ def test_it_is_compiled_when_it_is_first_asked(monkeypatch):
     assert compiled == ["a+"]
 
 
-def test_what_is_no_expression_says_so_when_it_is_asked():
+def test_what_is_no_expression_says_so_when_it_is_asked() -> None:
     with pytest.raises(re.error, match="unterminated"):
         pattern("(").search("")

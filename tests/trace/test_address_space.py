@@ -62,3 +62,24 @@ def test_processes_have_addresses_of_their_own_and_share_the_kernel(one: int, tw
         "!0xffffffffffffffff",
     ]
     assert symbols.processes == {one, two}
+
+
+@pytest.mark.parametrize(
+    ("known", "owners", "several"),
+    [
+        ((), (7,), False),
+        ((7,), (7,), False),
+        ((7,), (7, 0), False),
+        ((7,), (7, 8), True),
+        ((7,), (8,), True),
+        ((7, 8), (7,), True),
+    ],
+)
+def test_an_address_may_be_of_a_process_of_which_nothing_is_known(
+    known: tuple[int, ...], owners: tuple[int, ...], several: bool
+) -> None:
+    made = MadeTrace()
+    for thread, process in enumerate(known, 1):
+        made.process(thread, process)
+        made.mapping(4 + thread, 0x10000, 0x20000, "app.so", thread=thread)
+    assert made.symbols().are_of_several(owners) is several

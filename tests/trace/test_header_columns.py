@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, listing_of
 
-from dotnetdiag.nettrace import HeaderColumns, TraceInfo
+from dotnetdiag.nettrace import HeaderColumns, ThreadInfo, TraceInfo
 from dotnetdiag.trace.header import HeaderMeaning
 from dotnetdiag.trace.trace import Trace
 
@@ -40,3 +40,23 @@ def test_times_are_counted_from_the_first_value_of_the_clock_however_far(
     meaning = HeaderMeaning(TraceInfo(start_ns=0, sync_ticks=sync, frequency=1), {}, thread_rows=False)
     assert meaning.ms(headers).tolist() == pytest.approx(np.array(seconds) * 1000.0)
     assert utc is None or meaning.utc_text(headers) == [f"{text}.0000000Z" for text in utc]
+
+
+@pytest.mark.parametrize(
+    ("own", "pids", "is_of_several"),
+    [
+        (None, [], False),
+        (7, [7, None], False),
+        (7, [0, 7], False),
+        (None, [None, 0, 8], False),
+        (7, [None, 8], True),
+        (None, [8, 9], True),
+    ],
+)
+def test_several_processes_are_those_of_threads_but_for_the_kernel(
+    own: int | None, pids: list[int | None], is_of_several: bool
+) -> None:
+    info = TraceInfo(start_ns=0, sync_ticks=0, frequency=1, process_id=own)
+    threads = {index: ThreadInfo(index=index, process_id=pid) for index, pid in enumerate(pids, 1)}
+    assert HeaderMeaning(info, threads, thread_rows=True).is_of_several is is_of_several
+    assert not HeaderMeaning(info, threads, thread_rows=False).is_of_several

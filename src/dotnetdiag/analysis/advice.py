@@ -239,7 +239,7 @@ def advice_of(answers: Answers) -> AdviceReport:
         ),
         lacking=lacking,
         seconds=answers.recorded.seconds,
-        unnamed=tuple(dict.fromkeys(note for note in notes if note in nameless.ALL)),
+        unnamed=tuple(dict.fromkeys(note for note in notes if nameless.tells_of_names(note))),
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis import nameless
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
@@ -111,7 +110,7 @@ class GcFold:
     def result(self) -> GcReport:
         """The answer."""
         rows = self._rows.finish(self._events, self._words)
-        method, induced, notes = self._induced()
+        method, induced, has_names, notes = self._induced()
         notes = notes if rows else (NO_EVENTS,)
         losses = self._losses.told
         columns = _Columns(
@@ -122,18 +121,15 @@ class GcFold:
         return GcReport(
             collections=columns.table(notes, losses),
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
-            by_stack=answer_table("stacks of induced collections", self._by_stack(induced, notes), notes, losses),
+            by_stack=answer_table("stacks of induced collections", self._by_stack(induced, has_names), notes, losses),
             induced=induced,
             totals=_totals(columns, self._rows.induced, in_seconds(self._seconds)),
             notes=notes,
         )
 
-    def _by_stack(self, induced: StackProfile, notes: Sequence[str]) -> dict[str, Column]:
-        """Who asked for collections; nobody where names are left out."""
-        is_named = not any(note in nameless.ALL for note in notes)
-        return by_stack(
-            induced if is_named else induced.take(np.zeros(len(induced), np.bool_), "has names"), "collections"
-        )
+    def _by_stack(self, induced: StackProfile, has_names: Array) -> dict[str, Column]:
+        """Who asked for collections; nobody of processes whose names are left out."""
+        return by_stack(induced.take(has_names, "has names"), "collections")
 
     def _by_heap(self) -> dict[str, Column]:
         """What each heap had in the mean before a collection, and what survived on it in all."""
@@ -153,12 +149,12 @@ class GcFold:
                 "survived_percent": number(100 * survived / own),
             }
 
-    def _induced(self) -> tuple[Coded, StackProfile, tuple[str, ...]]:
-        """Who asked for collections, of those that a program asks for; the stacks; and notes on who is not told."""
+    def _induced(self) -> tuple[Coded, StackProfile, Array, tuple[str, ...]]:
+        """Who asked for collections, of those that a program asks for; the stacks, and which of them have names; and notes on who is not told."""
         count = self._events.induced.count
         made = self._events.induced.result("Induced collections", "collections", np.ones(count))
         notes = () if not count else made.unnamed if made.has_stacks else (NO_CALLERS,)
-        return made.method, made.profile, notes
+        return made.method, made.profile, made.has_names, notes
 
 
 class _Columns:

@@ -16,6 +16,7 @@ from dotnetdiag.analysis.kept_events import (
     Kept,
     KeptEvents,
     ListField,
+    Places,
     having,
     named,
     number_of,
@@ -144,14 +145,16 @@ class GcEvents:
     """
 
     def __init__(self) -> None:
+        self._places = places = Places()
         self._kept = {
-            number: KeptEvents(having(number), names, lists=_LISTS.get(number)) for number, names in _FIELDS.items()
+            number: KeptEvents(having(number), names, lists=_LISTS.get(number), places=places)
+            for number, names in _FIELDS.items()
         }
-        self._background = {number: KeptEvents(of_source(PRIVATE, number)) for number in _IN_BACKGROUND}
+        self._background = {number: KeptEvents(of_source(PRIVATE, number), places=places) for number in _IN_BACKGROUND}
         self._ticks, self._starts = OfTypes(having(TICK)), OfTypes(having(START))
-        self.induced = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",)), _induced)
+        self.induced = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",), places=places), _induced)
         """Who asked for collections, of those that a program asks for."""
-        self._committed = KeptEvents(named(COMMITTED), COMMITTED_FIELDS)
+        self._committed = KeptEvents(named(COMMITTED), COMMITTED_FIELDS, places=places)
         self._before: Counter[int] = Counter()
         self._started: Counter[int] = Counter()
         self._ticked: defaultdict[int, SumsBetween] = defaultdict(SumsBetween)
@@ -162,6 +165,10 @@ class GcEvents:
 
     def feed(self, window: EventTable) -> None:
         """Keep what is needed of it."""
+        with self._places.window(window):
+            self._feed(window)
+
+    def _feed(self, window: EventTable) -> None:
         for number, keeper in self._kept.items():
             events = keeper.events_of(window)
             if number == START:
@@ -199,10 +206,10 @@ class GcEvents:
             before=self._before[pid],
         )
 
-    def forget(self, pid: int, ms: float, collections: int) -> None:
-        """All that came of a process before a time, in which so many collections began."""
+    def forget(self, pid: int, place: int, collections: int) -> None:
+        """All that came of a process before a place, before which so many collections began."""
         for one in (*self._kept.values(), *self._background.values(), self._committed):
-            one.forget(pid, ms)
+            one.forget(pid, place)
         self._before[pid] += collections
 
     def _add_heaps(self, told: Kept) -> None:

@@ -21,6 +21,21 @@ def are_for_gc(suspending: Kept) -> Array:
     return np.asarray((suspending["Reason"] == FOR_GC) | (suspending["Reason"] == PREPARATION))
 
 
+def next_in_order(events: Kept, since: Kept) -> Array:
+    """Of each of ``since`` the row of the event of the same thread that came next, by their places; -1 where none did, or another of ``since``
+    before it.
+    """
+    codes = np.zeros(len(since) + len(events), np.int64)
+    for columns in ((since.pid, events.pid), (since.tid, events.tid)):
+        codes = combined_codes(codes, np.concatenate(columns))
+    order = np.lexsort((np.append(since.place, events.place), codes))
+    is_event, code = order >= len(since), codes[order]
+    at = np.flatnonzero(~is_event[:-1] & is_event[1:] & (code[1:] == code[:-1]))
+    made = np.full(len(since), -1)
+    made[order[at]] = order[at + 1] - len(since)
+    return made
+
+
 def paused(suspending: Kept, restarted: Kept) -> tuple[Array, Array]:
     """The places of suspensions for the collector that ended, and when each did. Those of other reasons end with a restart too: one that was lost is
     not that of a later suspension.

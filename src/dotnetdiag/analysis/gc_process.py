@@ -5,6 +5,9 @@ begins; one in the background has also those behind it that the collector asks f
 several begin in one pause (8 to 10: a young one right behind one in the background) each has it from its own begin to that of the next: no
 time counts twice.
 
+Which event is of which collection is told by their places (:class:`~.kept_events.Places`), never by their times. What would have lasted less than
+nothing, for a file goes back in time within it, is not known.
+
 Sizes before are those that the heaps tell of themselves (GC/PerHeapHistory), those after of GC/HeapStats: the heaps of 3.1 tell nothing of
 generations older than the collected. Where a recording has no heaps' history (.NET Core before 3) sizes before are unknown.
 """
@@ -34,7 +37,7 @@ from dotnetdiag.analysis.gc_events import (
     Told,
     untold,
 )
-from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc, next_of_thread
+from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc, next_in_order
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import picked
 from dotnetdiag.trace.distinct import distinct
@@ -51,6 +54,8 @@ _COMPACTING = 1 << 1
 _BELOW_NOTHING = 1 << 31
 """Of a time in µs of 32 bits: half an hour, which no phase takes."""
 _US = 1000.0
+NEVER = int(np.iinfo(np.int64).max)
+"""The place of a stop that has not come."""
 
 
 class ProcessCollections:
@@ -65,10 +70,12 @@ class ProcessCollections:
         self.stop_row = _stops(self.starts, stops)
         """Of each, the row of its stop; -1: none came."""
         self.stop_ms = picked(stops.ms, self.stop_row, np.nan)
+        self.stop_ms[self.stop_ms < self.starts.ms] = np.nan
+        self._stop_place = picked(stops.place, self.stop_row, NEVER)
         self._pauses(told.kept[SUSPENDING], told.kept[SUSPENDED], told.kept[RESTARTED])
         started = np.full(len(stops), -1)
         started[self.stop_row[self.stop_row >= 0]] = np.flatnonzero(self.stop_row >= 0)
-        self.heap_row = _rows(self.count, started, np.searchsorted(stops.ms, heaps.ms, "right") - 1)
+        self.heap_row = _rows(self.count, started, _latest(stops.place, heaps.place))
         self.heaps = heaps
         self._history(stops, started, told.kept[PER_HEAP], told.kept[GLOBAL])
         self._allocated()
@@ -80,47 +87,55 @@ class ProcessCollections:
         """From the first event of one id within each to the last of another: each heap writes its own."""
         rows = np.flatnonzero(self.is_background)
         made = np.full(self.count, np.nan)
-        bounds = np.full(len(rows), np.inf), np.full(len(rows), -np.inf)
-        for event, bound, wider in ((begin, bounds[0], np.minimum), (end, bounds[1], np.maximum)):
-            ms = told.background[event].ms
-            of = np.searchsorted(self.starts.ms[rows], ms, "right") - 1
-            fits = (of >= 0) & ~(ms > self.stop_ms[rows][np.maximum(of, 0)]) if len(rows) else of >= 0
-            wider.at(bound, of[fits], ms[fits])
-        both = np.isfinite(bounds[0]) & (bounds[1] >= bounds[0])
-        made[rows[both]] = (bounds[1] - bounds[0])[both]
+        begins, ends = told.background[begin], told.background[end]
+        first, last = np.full(len(rows), len(begins)), np.full(len(rows), -1)
+        for events, bound, wider in ((begins, first, np.minimum), (ends, last, np.maximum)):
+            of = _latest(self.starts.place[rows], events.place)
+            fits = np.flatnonzero(of >= 0)
+            fits = fits[events.place[fits] < self._stop_place[rows[of[fits]]]]
+            wider.at(bound, of[fits], fits)
+        both = np.flatnonzero((first < len(begins)) & (last >= 0))
+        made[rows[both]] = _lengths(begins.ms[first[both]], ends.ms[last[both]])
         return made
 
     def _pauses(self, suspensions: Kept, suspended: Kept, restarted: Kept) -> None:
         # of the same thread: others (a sampler) stop the program too, and end that while this one waits for its turn
         own = np.flatnonzero(are_for_gc(suspensions))
-        end, stopped = next_of_thread(restarted, suspensions)[own], next_of_thread(suspended, suspensions)[own]
+        end_row, stopped_row = next_in_order(restarted, suspensions)[own], next_in_order(suspended, suspensions)[own]
         suspensions = suspensions.of(own)
-        begin = suspensions.ms
-        stopped[~(stopped <= end)] = np.nan
+        begin, end = suspensions.ms, picked(restarted.ms, end_row, np.nan)
+        end_place = picked(restarted.place, end_row, -1)
+        stopped_row[picked(suspended.place, stopped_row, NEVER) > end_place] = -1
+        suspend_ms = _lengths(begin, picked(suspended.ms, stopped_row, np.nan))
         starts = self.starts.ms
-        at = np.searchsorted(begin, starts, "right") - 1
-        at = np.where((at >= 0) & (picked(end, at, np.nan) >= starts), at, -1)
+        at = _latest(suspensions.place, self.starts.place)
+        at = np.where(picked(end_place, at, -1) > self.starts.place, at, -1)
         follows, precedes = np.zeros(self.count, np.bool_), np.zeros(self.count, np.bool_)
         follows[1:] = (at[1:] == at[:-1]) & (at[1:] >= 0)
         precedes[:-1] = follows[1:]
         self.shares_pause = follows | precedes
         """Whether others begin in its pause: what of the phases of one in the background lies in whose part is not told."""
         self.pause_start_ms = np.where(follows, starts, picked(begin, at, np.nan))
-        self.pause_ms = np.where(precedes, np.append(starts[1:], np.nan), picked(end, at, np.nan)) - self.pause_start_ms
-        self.suspend_ms = np.where(follows, 0, picked(stopped - begin, at, np.nan))
+        until = np.where(precedes, np.append(starts[1:], np.nan), picked(end, at, np.nan))
+        self.pause_ms = _lengths(self.pause_start_ms, until)
+        self.suspend_ms = np.where(follows, 0, picked(suspend_ms, at, np.nan))
+        alone = np.where(follows, -1, at)
+        self.begin_place = np.where(alone >= 0, picked(suspensions.place, alone, -1), self.starts.place)
+        """Of each where its events begin: with its pause, else with itself."""
+        self.end_place = np.maximum(self._stop_place, picked(end_place, at, NEVER if len(suspensions) else -1))
+        """Of each where it and its first pause are over; :data:`NEVER` where that has not come."""
         background = np.flatnonzero(self.is_background)
         if not len(background):
             return
         # pauses behind the first: those in which no other collection begins
-        loose = np.ones(len(begin), np.bool_)
+        loose = end_row >= 0
         loose[at[at >= 0]] = False
-        loose &= (suspensions["Reason"] == PREPARATION) & ~np.isnan(end)
-        rows = np.flatnonzero(loose)
-        of = np.searchsorted(self.starts.ms[background], begin[rows], "right") - 1
+        rows = np.flatnonzero(loose & (suspensions["Reason"] == PREPARATION))
+        of = _latest(self.starts.place[background], suspensions.place[rows])
         owner = background[np.maximum(of, 0)]
-        fits = (of >= 0) & ~(begin[rows] > self.stop_ms[owner])
-        np.add.at(self.pause_ms, owner[fits], (end - begin)[rows[fits]])
-        np.add.at(self.suspend_ms, owner[fits], np.nan_to_num((stopped - begin)[rows[fits]]))
+        fits = (of >= 0) & (suspensions.place[rows] < self._stop_place[owner])
+        np.add.at(self.pause_ms, owner[fits], _lengths(begin, end)[rows[fits]])
+        np.add.at(self.suspend_ms, owner[fits], np.nan_to_num(suspend_ms[rows[fits]]))
 
     def _history(self, stops: Kept, started: Array, per_heap: Kept, overall: Kept) -> None:
         generations, values = len(GENERATIONS), len(PER_GENERATION)
@@ -163,7 +178,7 @@ class ProcessCollections:
         self.by_ticks = self.is_background.copy()
         """Of which the ticks tell it, where there are any."""
         rows = np.flatnonzero(self.is_background)
-        self.last_by_ticks = np.searchsorted(self.starts.ms, self.stop_ms[rows], "left")
+        self.last_by_ticks = np.searchsorted(self.starts.place, self._stop_place[rows])
         """Of each in the background the last such behind it; as many as there are where that has not come."""
         for row, last in zip(rows.tolist(), self.last_by_ticks.tolist(), strict=True):
             self.by_ticks[row : last + 1] = True
@@ -178,8 +193,8 @@ class ProcessCollections:
         total = np.zeros(len(told))
         for name in COMMITTED_FIELDS:
             total += np.maximum(told[name], 0)
-        at = np.searchsorted(told.ms, self.stop_ms, "right") - 1
-        is_own = (at >= 0) & (picked(told.ms, at, -np.inf) >= self.starts.ms)
+        at = _latest(told.place, self._stop_place)
+        is_own = picked(told.place, at, -1) > self.starts.place
         self.committed = np.where(is_own, picked(total, at, np.nan), np.nan)
 
     @property
@@ -260,18 +275,18 @@ class ProcessCollections:
 
 def _stops(starts: Kept, stops: Kept) -> Array:
     """Of each start the row of the first stop behind it with its number; -1 where there is none."""
-    order = np.lexsort((stops.ms, stops["Count"]))
-    numbers, times = stops["Count"][order], stops.ms[order]
+    order = np.argsort(stops["Count"], kind="stable")
+    numbers, places = stops["Count"][order], stops.place[order]
     first = np.searchsorted(numbers, starts["Count"], "left")
     last = np.searchsorted(numbers, starts["Count"], "right")
     made = np.full(len(starts), -1)
     for row in range(len(starts)) if (last - first > 1).any() else ():
         # a number that comes more than once: the runtime began anew under the same process id
-        place = first[row] + int(np.searchsorted(times[first[row] : last[row]], starts.ms[row]))
+        place = first[row] + int(np.searchsorted(places[first[row] : last[row]], starts.place[row]))
         made[row] = order[place] if place < last[row] else -1
     if (last - first > 1).any():
         return made
-    there = (last > first) & (picked(times, np.where(last > first, first, -1), -np.inf) >= starts.ms)
+    there = picked(places, np.where(last > first, first, -1), -1) > starts.place
     made[there] = order[first[there]]
     return made
 
@@ -287,11 +302,11 @@ def _owners(starts: Kept, is_background: Array, stops: Kept, started: Array, eve
     threads = threads[~np.isin(threads, stops.tid[~in_background])]
     apart = np.isin(events.tid, threads)
     rows, own = np.flatnonzero(~apart), np.flatnonzero(~np.isin(stops.tid, threads))
-    at = np.searchsorted(stops.ms[own], events.ms[rows], "left")
+    at = np.searchsorted(stops.place[own], events.place[rows])
     there = at < len(own)
     made[rows[there]] = started[own[at[there]]]
     rows, own = np.flatnonzero(apart), np.flatnonzero(is_background)
-    at = np.searchsorted(starts.ms[own], events.ms[rows], "right") - 1
+    at = _latest(starts.place[own], events.place[rows])
     there = at >= 0
     made[rows[there]] = own[at[there]]
     return made
@@ -305,3 +320,14 @@ def _rows(count: int, started: Array, stop: Array) -> Array:
     made = np.full(count, -1)
     made[of[::-1]] = rows[::-1]  # of several values for one place the last stays
     return made
+
+
+def _latest(places: Array, of: Array) -> Array:
+    """Of each place the row of the last of others that is before it; -1 where none is."""
+    return np.searchsorted(places, of) - 1
+
+
+def _lengths(begin: Array, end: Array) -> Array:
+    """From the one time to the other; NaN where one is not known, or they go back."""
+    made = end - begin
+    return np.where(made < 0, np.nan, made)

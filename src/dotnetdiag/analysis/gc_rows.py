@@ -15,15 +15,12 @@ from dotnetdiag.analysis.condemned import INDUCED
 from dotnetdiag.analysis.gc_events import (
     BACKGROUND_PHASES,
     GENERATIONS,
-    RESTARTED,
-    SUSPENDED,
-    SUSPENDING,
     GcEvents,
     Told,
 )
-from dotnetdiag.analysis.gc_process import COMPACT, MARKS, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
+from dotnetdiag.analysis.gc_process import COMPACT, MARKS, NEVER, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
 from dotnetdiag.analysis.kept_events import NONE, Texts
-from dotnetdiag.trace.distinct import distinct, is_among, ranked
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.freed import give_back_freed
 from dotnetdiag.trace.spilled_columns import SpilledColumns
 from dotnetdiag.trace.tally import SumsBetween
@@ -102,10 +99,10 @@ class CollectionRows:
         for pid in events.pids():
             told = events.of(pid)
             made = ProcessCollections(told)
-            last = _last_over(told, made)
+            last = _last_over(made)
             if last is not None:
                 self._add(made, told, events, words, last + 1)
-                events.forget(pid, _begins(told, made)[last], last)
+                events.forget(pid, int(made.begin_place[last]), last)
         is_spilled = not all(rows.is_held for rows in self._of.values())
         self._enough = max(MOST_KEPT // 2 if is_spilled else MOST_KEPT, 2 * len(events))
         if is_spilled:
@@ -152,7 +149,7 @@ class CollectionRows:
         """
         kept, since = events.induced.kept, self._asked.get(made.pid, 0)
         rows = since + np.flatnonzero(kept.pid[since:] == made.pid)
-        at = np.searchsorted(made.starts.ms, kept.ms[rows], "left")
+        at = np.searchsorted(made.starts.place, kept.place[rows])
         over = rows[at < last]
         if len(over):
             self._asked[made.pid] = int(over[-1]) + 1
@@ -175,12 +172,7 @@ def ticks_told(rows: SpilledColumns, ticks: SumsBetween | None, first: int, last
     return values
 
 
-def _begins(told: Told, made: ProcessCollections) -> Array:
-    """When each collection's events begin: with its pause, or where a recording tells of none with itself."""
-    return made.pause_start_ms if len(told.kept[SUSPENDING]) else made.starts.ms
-
-
-def _last_over(told: Told, made: ProcessCollections) -> int | None:
+def _last_over(made: ProcessCollections) -> int | None:
     """The last collection of which, and of all before it, nothing is told any more, and which can be the first whose events are kept: what is before
     its begin tells nothing of it and of those behind it, but for what it left, which is told anew of it then. None where there is none, or it is
     among the first.
@@ -188,13 +180,10 @@ def _last_over(told: Told, made: ProcessCollections) -> int | None:
     count = made.count
     if count < 4 * _BEHIND:
         return None
-    begins, starts = _begins(told, made), made.starts.ms
-    over = np.maximum(made.stop_ms, begins + made.pause_ms if len(told.kept[SUSPENDING]) else made.stop_ms)
-    over = np.maximum.accumulate(np.where(np.isnan(over), np.inf, over))
-    background = np.maximum.accumulate(np.where(made.is_background, over, -np.inf))
+    over = np.maximum.accumulate(made.end_place)
+    background = np.maximum.accumulate(np.where(made.is_background, over, -1))
     rows = np.arange(_BEHIND, count - _BEHIND)
-    can = ~made.is_background[rows] & np.isfinite(over[rows])
-    can &= (begins[rows] > over[rows - 1]) & (starts[rows - _BEHIND] > background[rows])
-    can &= ~is_among(begins[rows], distinct(np.concatenate([told.kept[one].ms for one in (RESTARTED, SUSPENDED)])))
+    can = ~made.is_background[rows] & (over[rows] < NEVER) & (made.begin_place[rows] > over[rows - 1])
+    can &= made.starts.place[rows - _BEHIND] > background[rows]
     found = rows[can]
     return int(found[-1]) if len(found) and found[-1] >= count // 4 else None

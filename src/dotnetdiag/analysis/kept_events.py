@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Any, TypeAlias
 
@@ -27,6 +28,8 @@ HELD_TEXTS = 1 << 20
 """Bytes of texts that are known by their bytes: of more, what comes is looked up by its text again."""
 NONE = -1
 """A field that a version of the event does not have."""
+_PLACE = ".place"
+"""Among the fields of events that are kept with their places."""
 
 
 @dataclass(slots=True, eq=False, repr=False)  # quick to import
@@ -50,6 +53,11 @@ class Kept:
 
     def __getitem__(self, name: str) -> Array:
         return self.fields[name]
+
+    @property
+    def place(self) -> Array:
+        """Of each its place in the order in which events came (i64, ascending), where they are kept with their :class:`Places`."""
+        return self.fields[_PLACE]
 
     def of(self, rows: Array) -> Kept:
         """Some of them."""
@@ -181,11 +189,37 @@ class ListField:
     most: int
 
 
+class Places:
+    """Places of events among all of the windows that a fold takes, for the keepers that it feeds within :meth:`window`. They tell which of two
+    events of different keepers came first, which times do not: a tick of a coarse clock has many, and what is behind a sequence point may be older
+    than what is in front of it.
+    """
+
+    def __init__(self) -> None:
+        self._before = 0
+        self._window: EventTable | None = None
+
+    @contextmanager
+    def window(self, window: EventTable) -> Iterator[None]:
+        """Until it is left, events are of this window."""
+        self._window = window
+        try:
+            yield
+        finally:
+            self._window = None
+            self._before += len(window)
+
+    def of(self, types: OfTypes) -> Array:
+        """Those of all events of some types."""
+        assert self._window is not None
+        return np.asarray(types.rows(self._window) + np.int64(self._before))
+
+
 class KeptEvents:
     """Takes windows; :meth:`all` is what came. ``texts`` are of the ``names``, which may also be given with texts of their own each; they
     may be shared by several keepers. ``activities``: also ids of activities, as fields
-    ``activity`` and ``related``, by numbers of the recording, 0 for none. With a ``scratch`` only :data:`~.scratch.PART_BYTES` of what came are in
-    memory, and :meth:`parts` gives it in such pieces.
+    ``activity`` and ``related``, by numbers of the recording, 0 for none. ``places``: also the place of each event, i64. With a ``scratch`` only
+    :data:`~.scratch.PART_BYTES` of what came are in memory, and :meth:`parts` gives it in such pieces.
     """
 
     def __init__(
@@ -197,6 +231,7 @@ class KeptEvents:
         lists: Mapping[str, ListField] | None = None,
         texts: Texts | None = None,
         activities: bool = False,
+        places: Places | None = None,
         scratch: Scratch | None = None,
     ) -> None:
         self._scratch, self._stored = scratch, list[_StoredPart]()
@@ -205,6 +240,7 @@ class KeptEvents:
         self.wants = wants
         self._numbers, self._lists = tuple(numbers), dict(lists or {})
         self._header = ("activity", "related") if activities else ()
+        self._places = places
         self.texts = Texts() if texts is None else texts
         given: Mapping[str, Texts | PooledTexts] = (
             names if isinstance(names, Mapping) else dict.fromkeys(names, self.texts)
@@ -235,13 +271,15 @@ class KeptEvents:
             self._parts, self._bytes = [], 0
 
     def of(self, events: EventTable) -> Kept:
-        """What would be kept of events of the type."""
+        """What would be kept of events of the type; with places, of all that the window has."""
         count = len(events)
         events.ahead((*self._numbers, *self._names, *self._lists))
         fields = {name: number_of(events.get(f"payload.{name}"), count) for name in self._numbers}
         fields |= {name: narrow(own.numbers(events.get(f"payload.{name}"), count)) for name, own in self._names.items()}
         fields |= {name: narrow(getattr(events.headers, name)) for name in self._header}
         fields |= {name: _listed(events, name, one) for name, one in self._lists.items()}
+        if self._places is not None:
+            fields[_PLACE] = self._places.of(self._types)
         return Kept(events.numpy("ms"), narrow(events.numpy("pid")), narrow(events.numpy("tid")), fields)
 
     def all(self) -> Kept:
@@ -264,10 +302,10 @@ class KeptEvents:
             made = made.of(np.flatnonzero(~waits))
         return made
 
-    def forget(self, pid: int, ms: float) -> None:
-        """What came of a process before a time goes."""
+    def forget(self, pid: int, place: int) -> None:
+        """What came of a process before a place goes."""
         kept = self.all()
-        stays = (kept.ms >= ms) | (kept.pid != pid)
+        stays = (kept.place >= place) | (kept.pid != pid)
         self._parts, self._stored, self._bytes = [], [], 0
         if stays.any():
             self.add(kept if stays.all() else kept.of(np.flatnonzero(stays)))
@@ -295,8 +333,11 @@ class KeptEvents:
 
     def _nothing(self) -> Kept:
         none = np.zeros(0, np.int32)
-        lists = {name: np.zeros((0, one.most, len(one.names))) for name, one in self._lists.items()}
-        return Kept(np.zeros(0), none, none, dict.fromkeys(self.names, none) | lists)
+        fields: dict[str, Array] = dict.fromkeys(self.names, none)
+        fields |= {name: np.zeros((0, one.most, len(one.names))) for name, one in self._lists.items()}
+        if self._places is not None:
+            fields[_PLACE] = np.zeros(0, np.int64)
+        return Kept(np.zeros(0), none, none, fields)
 
 
 class _StoredPart:

@@ -135,7 +135,8 @@ class KindStacks:
     """What the stacks of kinds are. Where code moved while the recording ran, one is several: then also the time tells of which a row is.
 
     Of each stack ``frame`` is the method that counts as whose it is (``own_frames``), -1 without a stack, and ``method`` its number among all of
-    these. ``unnamed``: the note that names of methods are missing, if they are; the ``frame`` of those without one is -1 too.
+    these. ``unnamed``: the note that names of methods are missing, if they are; the ``frame`` of those without one is -1 too, in processes that
+    lack names.
     """
 
     def __init__(self, of: KindRows, types: Sequence[str] | None = None, *, of_program: bool = True) -> None:
@@ -168,10 +169,11 @@ class KindStacks:
         profile = profile_of(
             columns, samples, name="", unit="", length_ns=none, weight=np.ones(len(kind)), sampled=False
         )
-        shown = np.empty(len(kind), np.int64)
-        shown[row] = own_frames(profile, of_program=of_program)
-        self.has_stacks = bool((shown >= 0).any())
-        self.frame, self.unnamed = without_nameless(shown, profile.frames, columns.context.losses)
+        own, context = own_frames(profile, of_program=of_program), columns.context
+        shown = without_nameless(own, profile, context.losses, is_of_several=context.meaning.is_of_several)
+        self.has_stacks, self.unnamed = bool((own >= 0).any()), shown.notes
+        self.frame = np.empty(len(kind), np.int64)
+        self.frame[row] = shown.frame
         self._used, self.method = ranked(self.frame)
         self._names = Text.from_pylist(["" if one < 0 else profile.frames.name(one) for one in self._used.tolist()])
         self._own, self._row = profile, row

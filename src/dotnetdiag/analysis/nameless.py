@@ -2,18 +2,26 @@
 
 Without names the runtime's own throw, wait and queue helpers cannot be told from what called them: the first frame of every stack is one address of
 .NET, which has done nothing of what it would be blamed for.
+
+Rule: of a recording of several processes each is looked at by itself, for some may have names and others none. Whose a frame is only the thread
+tells in whose stack it is: an address of which nothing is known is one frame, whatever the processes that have it.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.table import Losses
-from dotnetdiag.trace.distinct import distinct, is_among
+from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.stack_tree import NO_FRAME
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.profile import Profile
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -32,6 +40,51 @@ CUT = (
 NOT_TOLD = "methods have no names, and are left out: the runtime was gone before it told them, as one that is killed is"
 """The same of a process that was asked itself."""
 ALL = (NO_NAMES, CUT, NOT_TOLD)
+"""Of recordings of several processes they say of which: see :func:`tells_of_names`."""
+MOST_TOLD = 3
+"""Processes that a note names."""
+_SUBJECT, _PREDICATE = "methods", " have no names"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shown:
+    """Of each sample of a profile ``frame``: what is shown of its stack, -1 for none; and ``has_names``: whether its process has names, without which
+    a frame that has none is not shown. ``notes``: that some have none, and of several processes which.
+    """
+
+    frame: Array
+    has_names: Array
+    notes: tuple[str, ...]
+
+
+def without_nameless(shown: Array, profile: Profile, losses: Losses, *, is_of_several: bool) -> Shown:
+    """What is left of ``shown``, a frame of each sample of a profile (-1: none), without those of processes whose names are missing that have no name
+    themselves. ``is_of_several``: the recording is one of several processes.
+    """
+    nameless = are_nameless(shown, profile.frames)
+    pids, of = _processes(profile) if is_of_several else (np.zeros(1, np.int64), np.zeros(len(shown), np.uint8))
+    count, bare = (np.bincount(of[some], minlength=len(pids)) for some in (shown >= 0, nameless))
+    lacks = (bare > 0) & (bare >= LARGE_SHARE * count)
+    if lacks.any():
+        are_bare = are_nameless(np.arange(len(profile.frames)), profile.frames)
+        for number in np.flatnonzero(lacks).tolist():
+            own = are_bare[profile.take(of == number).used_frames()] if is_of_several else are_bare
+            lacks[number] = own.sum() >= NEARLY_ALL * len(own)
+    has_names = ~lacks[of]
+    if not lacks.any():
+        return Shown(frame=shown, has_names=has_names, notes=())
+    note = NO_NAMES if losses.damage is None else CUT
+    return Shown(
+        frame=np.where(nameless & ~has_names, NO_FRAME, shown),
+        has_names=has_names,
+        notes=(_of_processes(note, pids[lacks].tolist()) if is_of_several else note,),
+    )
+
+
+def _processes(profile: Profile) -> tuple[Array, Array]:
+    """The different processes of a profile, as columns of reports have them, and which of them each sample is of."""
+    pids, of_thread = ranked(np.array([thread.key[0] for thread in profile.threads], np.int64))
+    return pids, of_thread[profile.thread]
 
 
 def are_nameless(frame: Array, frames: Frames) -> Array:
@@ -43,12 +96,32 @@ def are_nameless(frame: Array, frames: Frames) -> Array:
     return is_among(frame, np.array(unnamed, np.int64))
 
 
-def without_nameless(frame: Array, frames: Frames, losses: Losses) -> tuple[Array, tuple[str, ...]]:
-    """The frame that is shown of each stack, and the note on names that are missing. Where there is one, frames without a name are none (-1)."""
-    nameless = are_nameless(frame, frames)
-    if not nameless.any() or nameless.sum() < LARGE_SHARE * (frame >= 0).sum():
-        return frame, ()
-    everything = np.arange(len(frames))
-    if are_nameless(everything, frames).sum() < NEARLY_ALL * len(everything):
-        return frame, ()
-    return np.where(nameless, NO_FRAME, frame), (NO_NAMES if losses.damage is None else CUT,)
+# notes ----------------------------------------------------------------------------------------------------------------
+
+
+def tells_of_names(note: str) -> bool:
+    """Whether a note is one of :data:`ALL`, of whatever processes."""
+    return _of_all(note) in ALL
+
+
+def of_process_asked(notes: Iterable[str]) -> Mapping[str, str]:
+    """What a process that was asked itself says in the place of those of the notes that tell of names."""
+    return {
+        note: NOT_TOLD.replace(_SUBJECT, note.partition(_PREDICATE)[0], 1) for note in notes if tells_of_names(note)
+    }
+
+
+def _of_processes(note: str, pids: Sequence[int]) -> str:
+    """One of :data:`ALL`, of some of several processes."""
+    told, more = [str(pid) for pid in pids[:MOST_TOLD]], len(pids) - MOST_TOLD
+    if more > 0:
+        told.append("another" if more == 1 else f"{more:,} others")
+    *first, last = told
+    processes = f"processes {', '.join(first)} and {last}" if first else f"process {last}"
+    return note.replace(_SUBJECT, f"{_SUBJECT} of {processes}", 1)
+
+
+def _of_all(note: str) -> str:
+    """The same, whatever processes it tells of."""
+    subject, predicate, rest = note.partition(_PREDICATE)
+    return f"{_SUBJECT}{predicate}{rest}" if subject.startswith(f"{_SUBJECT} of process") else note

@@ -268,8 +268,8 @@ def profile_of(
         )
     symbols = context.symbols if symbols is None else symbols
     processes = None
-    if len(symbols.processes) > 1:
-        owners = [min(thread.process_id or 0, FOREVER) for thread in samples.threads]  # as `process_ids` has them
+    owners = [min(thread.process_id or 0, FOREVER) for thread in samples.threads]  # as `process_ids` has them
+    if symbols.are_of_several(owners):
         processes = np.array(owners, np.int64)[samples.thread]
     tree = build_stack_tree(columns.stacks.table, symbols, samples.stack, samples.time, processes, sampled=sampled)
     node = tree.leaves(samples.stack, samples.time, processes).astype(np.int32, copy=False)

@@ -33,7 +33,8 @@ MOST_STACKS = 100
 class Stacked:
     """Of each event ``method``: the first of the program in its stack, else the first of .NET that is no machinery (``own_frames``), and its id in
     ``profile``, ``frame`` (-1 without a stack). ``row`` tells of each sample of ``profile`` whose stack it is. ``has_stacks``: some event has one;
-    ``unnamed``: the note that names of methods are missing, if they are: then those without one are left out.
+    ``unnamed``: the note that names of methods are missing, if they are: then those without one are left out, of the samples of ``profile`` whose
+    process lacks names, which ``has_names`` tells.
     """
 
     frame: Array
@@ -42,6 +43,7 @@ class Stacked:
     row: Array
     losses: Losses
     has_stacks: bool
+    has_names: Array
     unnamed: tuple[str, ...]
 
 
@@ -104,18 +106,19 @@ class StackedEvents:
             sampled=False,
         )
         profile = replace(profile, state=np.full(len(profile), state, np.uint8))
+        own, context = own_frames(profile), self._columns.context
+        shown = without_nameless(own, profile, context.losses, is_of_several=context.meaning.is_of_several)
         frame = np.full(self._count, NO_FRAME, np.int64)
-        frame[row] = own_frames(profile)
-        losses, has_stacks = self._columns.context.losses, not len(frame) or bool((frame >= 0).any())
-        frame, unnamed = without_nameless(frame, profile.frames, losses)
+        frame[row] = shown.frame
         return Stacked(
             frame=frame,
             method=method_column(profile, frame),
             profile=profile,
             row=row,
-            losses=losses,
-            has_stacks=has_stacks,
-            unnamed=unnamed,
+            losses=context.losses,
+            has_stacks=not self._count or bool((own >= 0).any()),
+            has_names=shown.has_names,
+            unnamed=shown.notes,
         )
 
 

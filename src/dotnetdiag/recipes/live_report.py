@@ -54,7 +54,6 @@ _WEB = (
 
 
 _USUAL = RuntimeFacts()
-_UNNAMED = {nameless.NO_NAMES: nameless.NOT_TOLD, nameless.CUT: nameless.NOT_TOLD}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +269,8 @@ class LiveReport:
             self._unnamed = None
         elif self._unnamed is None:
             self._unnamed = self._name_methods()
-        made = self._fold.result().saying(_UNNAMED)
+        made = self._fold.result()
+        made = made.saying(nameless.of_process_asked(made.notes))
         return self._kind.noted(made) if self._has_all else made
 
     @property

@@ -136,6 +136,15 @@ class HeaderMeaning:
         row = self._threads.get(number) or ThreadInfo(index=number)
         return row if row.process_id is not None else replace(row, process_id=self.info.process_id)
 
+    @property
+    def is_of_several(self) -> bool:
+        """Whether there are threads of several processes; 0, which is the kernel's, is none."""
+        if self._threads is None:
+            return False
+        own = self.info.process_id
+        said = {own if row.process_id is None else row.process_id for row in self._threads.values()}
+        return len(said - {0, None}) > 1
+
     def _mapped(self, column: npt.NDArray[np.uint64], pick: Callable[[ThreadInfo], int]) -> npt.NDArray[np.uint64]:
         """What the thread rows of version 6 say; a row that is missing says nothing of its thread."""
         assert self._threads is not None

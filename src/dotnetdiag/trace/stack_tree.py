@@ -207,7 +207,7 @@ def build_stack_tree(
     paths = None if stack_ids is None else np.clip(np.asarray(stack_ids, np.int64), 0, len(offsets) - 2)
     owner: Array | None = None
     by_process: ProcessStacks | None = None
-    if paths is not None and processes is not None and len(symbols.processes) > 1:
+    if paths is not None and processes is not None:
         by_process = ProcessStacks.of(paths, processes)
         paths, _ = by_process.find(paths, processes)
         stack, place = by_process.pairs

@@ -9,7 +9,7 @@ Rule 2: texts are decoded of those methods only that an address was found in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -65,6 +65,15 @@ class Symbols:
     def processes(self) -> frozenset[int]:
         """Processes of which something is known; :data:`ANY_PROCESS` in files that have but one."""
         return frozenset(self._spaces) - {KERNEL}
+
+    def are_of_several(self, owners: Iterable[int]) -> bool:
+        """Whether an address of these processes may be another's: several are known, or one and addresses are of others too, of which nothing is.
+        Those of a process that is not told (0) are the one's.
+        """
+        known = self.processes
+        if len(known) != 1 or known == {ANY_PROCESS}:
+            return len(known) > 1
+        return not known >= {*owners} - {ANY_PROCESS}
 
     # addresses to frames ----------------------------------------------------------------------------------------------
 
