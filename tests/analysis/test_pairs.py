@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dotnetdiag.analysis.gc_pauses import next_of_thread
+from dotnetdiag.analysis.gc_pauses import paused
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import first_rows, pairs
 
@@ -76,17 +76,28 @@ def test_what_follows_at_the_tick_of_an_end_is_another() -> None:
     assert pairs(np.array([1.0, 5.0]), keys, np.array([5.0, 9.0]), keys).tolist() == [0, 1]
 
 
-def test_pauses_that_follow_each_other_at_one_tick_have_their_own_ends() -> None:
-    def kept(*ms: float) -> Kept:
-        return Kept(np.array(ms), np.ones(len(ms)), np.ones(len(ms)), {})
+def kept(events: list[tuple[float, int]], threads: list[int]) -> Kept:
+    """Events of a time and a place each, of these threads."""
+    columns = np.array(events, np.float64).reshape(-1, 2)
+    fields = {".place": columns[:, 1].astype(np.int64), "Reason": np.ones(len(columns), np.int64)}
+    return Kept(columns[:, 0], np.ones(len(columns), np.int64), np.array(threads, np.int64), fields)
 
-    assert next_of_thread(kept(5, 9, 13), kept(1, 5, 9)).tolist() == [5, 9, 13]
-    assert next_of_thread(kept(5), kept(5)).tolist() == [5]
-    lost = next_of_thread(kept(9), kept(1, 5))
-    assert next_of_thread(kept(), kept(1)).tolist() == pytest.approx([np.nan], nan_ok=True)
-    assert next_of_thread(kept(1), kept()).tolist() == []
-    assert np.isnan(lost[0])
-    assert lost[1] == 9
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 1), st.integers(0, 4)), max_size=30))
+def test_a_pause_ends_with_what_comes_next_of_its_thread(events: list[tuple[bool, int, int]]) -> None:
+    """Whatever the clock says: many are of one tick, and a file may go back in time. What would end before it began is none."""
+    rows = [
+        [(float(ms), at, tid) for at, (stop, tid, ms) in enumerate(events) if stop == is_stop]
+        for is_stop in (False, True)
+    ]
+    begun, ended = (kept([row[:2] for row in one], [row[2] for row in one]) for one in rows)
+    expected = []
+    for ms, at, tid in rows[0]:
+        behind = [(stop, when) for stop, thread, when in events[at + 1 :] if thread == tid]
+        if behind and behind[0][0] and behind[0][1] >= ms:
+            expected.append((ms, behind[0][1]))
+    own, ends = paused(begun, ended)
+    assert list(zip(begun.ms[own].tolist(), ends.tolist(), strict=True)) == sorted(expected, key=lambda one: one[0])
 
 
 def test_what_begins_and_ends_at_one_time_does_so_in_this_order() -> None:

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.kept_events import Kept
-from dotnetdiag.analysis.pairs import combined_codes
-from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.analysis.pairs import combined_codes, picked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -37,34 +36,10 @@ def next_in_order(events: Kept, since: Kept) -> Array:
 
 
 def paused(suspending: Kept, restarted: Kept) -> tuple[Array, Array]:
-    """The places of suspensions for the collector that ended, and when each did. Those of other reasons end with a restart too: one that was lost is
-    not that of a later suspension.
+    """The rows of suspensions for the collector that ended, in the order of their begins, and when each did. Those of other reasons end with a
+    restart too: one that was lost is not that of a later suspension. What would end before it began, for a file goes back in time within it, is none.
     """
-    end = next_of_thread(restarted, suspending)
-    own = np.flatnonzero(~np.isnan(end) & are_for_gc(suspending))
+    end = picked(restarted.ms, next_in_order(restarted, suspending), np.nan)
+    own = np.flatnonzero((end >= suspending.ms) & are_for_gc(suspending))
+    own = own[np.argsort(suspending.ms[own], kind="stable")]
     return own, end[own]
-
-
-def next_of_thread(events: Kept, since: Kept) -> Array:
-    """When the first event of the same thread came behind each of ``since``; NaN where none did, or another of ``since`` before it. Both are in the
-    order of time.
-    """
-    codes = np.zeros(len(since) + len(events), np.int64)
-    for columns in ((since.pid, events.pid), (since.tid, events.tid)):
-        codes = combined_codes(codes, np.concatenate(columns))
-    moments, when = ranked(np.append(since.ms, events.ms))
-    keys = codes * max(len(moments), 1) + when
-    asked, order = np.argsort(keys[: len(since)], kind="stable"), np.argsort(keys[len(since) :], kind="stable")
-    begins, ends = keys[: len(since)][asked], keys[len(since) :][order]
-    code, times = codes[: len(since)][asked], np.append(events.ms[order], np.nan)
-    place = np.searchsorted(ends, begins, "left")
-    is_followed = code[1:] == code[:-1]
-    # one at the same tick ends what was stopped before that
-    is_open = np.append(False, is_followed & (place[1:] == np.searchsorted(ends, begins[:-1], "right")))[: len(place)]
-    place += is_open & (np.append(ends, -1)[place] == begins)
-    first = np.where(np.append(codes[len(since) :][order], -1)[place] == code, times[place], np.nan)
-    starts = since.ms[asked]
-    until = np.append(np.where(is_followed, starts[1:], np.inf), np.inf)[: len(starts)]
-    made = np.full(len(since), np.nan)
-    made[asked] = np.where(first <= until, first, np.nan)
-    return made

@@ -11,7 +11,7 @@ import numpy as np
 from dotnetdiag.analysis.distinct import places_of
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.gc_pauses import paused
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Places, having
 from dotnetdiag.analysis.pairs import LatestRows, is_followed, last_of_threads, pairs, rest_of_overlaps
 from dotnetdiag.analysis.request_spans import Followed, RequestSpans
 from dotnetdiag.analysis.running_groups import Numbering
@@ -40,8 +40,9 @@ class RequestCosts:
         self._ticks = KeptEvents(having(TICK), amounts, activities=True)
         self._contended = KeptEvents(having(CONTENDED), activities=True)
         self._got = KeptEvents(having(GOT))
-        self._suspending = KeptEvents(having(SUSPENDING), ("Reason",))
-        self._restarted = KeptEvents(having(RESTARTED))
+        self._places = Places()
+        self._suspending = KeptEvents(having(SUSPENDING), ("Reason",), places=self._places)
+        self._restarted = KeptEvents(having(RESTARTED), places=self._places)
         self._samples = KeptEvents(lambda schema: schema.provider == SAMPLER and schema.event_id == SAMPLE, ("Type",))
         self._wanted = np.zeros(0, _OF_THREAD)
         self._sampled = np.zeros(0, _OF_THREAD)
@@ -63,8 +64,9 @@ class RequestCosts:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        for keeper in (*self._followed, *self._whole):
-            keeper.feed(window)
+        with self._places.window(window):
+            for keeper in (*self._followed, *self._whole):
+                keeper.feed(window)
 
     @property
     def waiting(self) -> int:

@@ -20,7 +20,7 @@ from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING
 from dotnetdiag.analysis.gc_pauses import paused
 from dotnetdiag.analysis.jit import JitFold
-from dotnetdiag.analysis.kept_events import KeptEvents, having
+from dotnetdiag.analysis.kept_events import KeptEvents, Places, having
 from dotnetdiag.analysis.logs import LogsFold
 from dotnetdiag.analysis.requests import RequestsFold
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -155,8 +155,9 @@ class PausesFold:
     needs_activities = False
 
     def __init__(self) -> None:
-        self._suspending = KeptEvents(having(SUSPENDING), ("Reason",))
-        self._restarted = KeptEvents(having(RESTARTED))
+        self._places = Places()
+        self._suspending = KeptEvents(having(SUSPENDING), ("Reason",), places=self._places)
+        self._restarted = KeptEvents(having(RESTARTED), places=self._places)
 
     def wants(self, schema: EventSchema) -> bool:
         """Suspensions and restarts."""
@@ -164,8 +165,9 @@ class PausesFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._suspending.feed(window)
-        self._restarted.feed(window)
+        with self._places.window(window):
+            self._suspending.feed(window)
+            self._restarted.feed(window)
 
     def result(self) -> Table:
         """The answer: ``start_ms duration_ms pid tid what``."""
