@@ -174,6 +174,26 @@ def test_rows_that_are_made_early_are_the_same(seed: int, monkeypatch: pytest.Mo
     assert same(made, expected)
 
 
+@pytest.mark.parametrize("lost", [2, 3, 8, 9])
+@pytest.mark.parametrize("of", ["alone", "young", "background"])
+def test_one_event_that_was_lost_does_not_keep_all_that_come_behind_it(
+    lost: int, of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was lost will not come any more: nobody waits for it."""
+    events = [one for row in range(240) for one in later(20 * row, of_every_kind(row))]
+    begin = {"alone": 60.0, "young": 42.0, "background": 43.0}[of]
+    gone = next(place for place, one in enumerate(events) if one.ms > begin - 0.1 and one.number == lost)
+    assert events[gone].ms < 60 + 20 * (of == "alone")
+    del events[gone]
+    (expected,) = fold(recorded(events), GcFold())
+    monkeypatch.setattr(gc_rows, "MOST_KEPT", 17)
+    asked = GcFold()
+    (made,) = fold(recorded(events), asked, rows=50)
+    assert made.totals.count == 260
+    assert len(asked._events) < 60
+    assert same(made, expected)
+
+
 def induced(number: int) -> list[Seen]:
     """One that a program asks for, and who does, at 0."""
     start = event(0.2, 1, 2, struct.pack("<IIIIHQ", number, 1, 1, 0, 0, 0))

@@ -35,6 +35,16 @@ def next_in_order(events: Kept, since: Kept) -> Array:
     return made
 
 
+def are_last_of_threads(events: Kept) -> Array:
+    """Whether no other of these events of the same thread has come since (bool)."""
+    codes = np.zeros(len(events), np.int64)
+    for column in (events.pid, events.tid):
+        codes = combined_codes(codes, column)
+    made = np.zeros(len(events), np.bool_)
+    made[len(events) - 1 - np.unique(codes[::-1], return_index=True)[1]] = True
+    return made
+
+
 def paused(suspending: Kept, restarted: Kept) -> tuple[Array, Array]:
     """The rows of suspensions for the collector that ended, in the order of their begins, and when each did. Those of other reasons end with a
     restart too: one that was lost is not that of a later suspension. What would end before it began, for a file goes back in time within it, is none.

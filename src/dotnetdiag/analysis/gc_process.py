@@ -37,7 +37,7 @@ from dotnetdiag.analysis.gc_events import (
     Told,
     untold,
 )
-from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc, next_in_order
+from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc, are_last_of_threads, next_in_order
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import picked
 from dotnetdiag.trace.distinct import distinct
@@ -71,7 +71,7 @@ class ProcessCollections:
         """Of each, the row of its stop; -1: none came."""
         self.stop_ms = picked(stops.ms, self.stop_row, np.nan)
         self.stop_ms[self.stop_ms < self.starts.ms] = np.nan
-        self._stop_place = picked(stops.place, self.stop_row, NEVER)
+        self._stop_place = self._ended(stops)
         self._pauses(told.kept[SUSPENDING], told.kept[SUSPENDED], told.kept[RESTARTED])
         started = np.full(len(stops), -1)
         started[self.stop_row[self.stop_row >= 0]] = np.flatnonzero(self.stop_row >= 0)
@@ -102,14 +102,15 @@ class ProcessCollections:
         # of the same thread: others (a sampler) stop the program too, and end that while this one waits for its turn
         own = np.flatnonzero(are_for_gc(suspensions))
         end_row, stopped_row = next_in_order(restarted, suspensions)[own], next_in_order(suspended, suspensions)[own]
+        may_end = (end_row < 0) & are_last_of_threads(suspensions)[own]
         suspensions = suspensions.of(own)
         begin, end = suspensions.ms, picked(restarted.ms, end_row, np.nan)
         end_place = picked(restarted.place, end_row, -1)
         stopped_row[picked(suspended.place, stopped_row, NEVER) > end_place] = -1
         suspend_ms = _lengths(begin, picked(suspended.ms, stopped_row, np.nan))
         starts = self.starts.ms
-        at = _latest(suspensions.place, self.starts.place)
-        at = np.where(picked(end_place, at, -1) > self.starts.place, at, -1)
+        since = _latest(suspensions.place, self.starts.place)
+        at = np.where(picked(end_place, since, -1) > self.starts.place, since, -1)
         follows, precedes = np.zeros(self.count, np.bool_), np.zeros(self.count, np.bool_)
         follows[1:] = (at[1:] == at[:-1]) & (at[1:] >= 0)
         precedes[:-1] = follows[1:]
@@ -122,8 +123,9 @@ class ProcessCollections:
         alone = np.where(follows, -1, at)
         self.begin_place = np.where(alone >= 0, picked(suspensions.place, alone, -1), self.starts.place)
         """Of each where its events begin: with its pause, else with itself."""
-        self.end_place = np.maximum(self._stop_place, picked(end_place, at, NEVER if len(suspensions) else -1))
-        """Of each where it and its first pause are over; :data:`NEVER` where that has not come."""
+        pause_over = np.where(picked(may_end, since, 0), NEVER, picked(end_place, at, -1))
+        self.end_place = np.maximum(pause_over, self._stop_place)
+        """Of each where it and its first pause are over; :data:`NEVER` where that may still come: what was lost will not."""
         background = np.flatnonzero(self.is_background)
         if not len(background):
             return
@@ -136,6 +138,15 @@ class ProcessCollections:
         fits = (of >= 0) & (suspensions.place[rows] < self._stop_place[owner])
         np.add.at(self.pause_ms, owner[fits], _lengths(begin, end)[rows[fits]])
         np.add.at(self.suspend_ms, owner[fits], np.nan_to_num(suspend_ms[rows[fits]]))
+
+    def _ended(self, stops: Kept) -> Array:
+        """Of each the place of its stop; of one whose stop was lost that of the next of its kind, and :data:`NEVER` where it may still come."""
+        made = picked(stops.place, self.stop_row, NEVER)
+        for kind in (False, True):
+            rows = np.flatnonzero(self.is_background == kind)
+            lost = np.flatnonzero(self.stop_row[rows[:-1]] < 0)
+            made[rows[lost]] = self.starts.place[rows[lost + 1]]
+        return made
 
     def _history(self, stops: Kept, started: Array, per_heap: Kept, overall: Kept) -> None:
         generations, values = len(GENERATIONS), len(PER_GENERATION)
