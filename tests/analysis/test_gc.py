@@ -69,6 +69,15 @@ def tick(ms: float, size: int) -> Seen:
     return replace(allocation_tick(ms, "T", size, 24), thread=2)
 
 
+BEGUN = event(0, 187, 0, bytes(10 * 2 + 4 + 1 + 2 + 16 + 2))
+"""Runtime/Start: the program begins while it is recorded."""
+
+
+def segment(ms: float, kind: int) -> Seen:
+    """GC/CreateSegment."""
+    return event(ms, 5, 1, struct.pack("<QQIH", 0x1000, 0x1000, kind, 0))
+
+
 def started(ms: float, count: int) -> list[Seen]:
     return [
         event(ms, 1, 2, struct.pack("<IIIIHQ", count, 0, 0, 0, 0, 0)),
@@ -78,7 +87,7 @@ def started(ms: float, count: int) -> list[Seen]:
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 100])
 def test_a_tick_at_the_time_of_a_start_counts_by_its_place(rows: int) -> None:
-    seen = [tick(1, 10), *started(2, 1), tick(2, 200), tick(3, 3000), *started(4, 2), tick(5, 9)]
+    seen = [BEGUN, tick(1, 10), *started(2, 1), tick(2, 200), tick(3, 3000), *started(4, 2), tick(5, 9)]
     asked = GcFold()
     for window in traced(*seen).windows(asked.wants):
         for first in range(0, len(window), rows):
@@ -91,11 +100,35 @@ def test_a_tick_at_the_time_of_a_start_counts_by_its_place(rows: int) -> None:
 def test_ticks_that_are_older_than_a_point_before_them_count_where_they_stand() -> None:
     """As in a damaged file: windows go on over sequence points."""
     asked = GcFold()
-    together = traced(*started(3, 1), tick(3.5, 40), *started(4, 2), tick(5, 50), tick(9, 60))
+    together = traced(BEGUN, *started(3, 1), tick(3.5, 40), *started(4, 2), tick(5, 50), tick(9, 60))
     (window,) = together.windows(asked.wants)
-    as_written = np.array([6, 0, 1, 2, 3, 4, 5])  # in time the tick at 9 is the last
+    as_written = np.array([7, 0, 1, 2, 3, 4, 5, 6])  # in time the tick at 9 is the last
     asked.feed(EventTable(window.trace, window.schemas, window.headers[as_written]))
     assert asked.result().collections.values("allocated_bytes")[0] == 60
+
+
+SEGMENTS = [segment(0.1, kind) for kind in (3, 0, 0, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([BEGUN], 10),
+        (SEGMENTS, 10),  # NativeAOT
+        (SEGMENTS[1:], None),
+        ([segment(1.5, 0)], None),
+        ([*SEGMENTS[1:], segment(3, 3)], None),
+        ([], None),
+    ],
+)
+def test_what_was_there_before_the_recording_began_was_not_allocated_in_it(
+    seen: list[Seen], expected: int | None
+) -> None:
+    """The first collection of a process may come hours after it began."""
+    events = [*seen, tick(1, 10), *started(2, 1), tick(3, 3000), *started(4, 2)]
+    made = gc(traced(*sorted(events, key=lambda one: one.ms)))
+    assert made.collections.values("allocated_bytes")[0] == expected
+    assert made.totals.allocated_bytes == expected
 
 
 def in_background(ms: float, count: int, *phases: tuple[int, float, int]) -> list[Seen]:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.test_gc import collection, event, in_background, tick
+from tests.analysis.test_gc import BEGUN, collection, event, in_background, tick
 from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of
 
 import dotnetdiag as dd
 from dotnetdiag.analysis import gc_rows
 from dotnetdiag.analysis.fold import fold
-from dotnetdiag.analysis.gc_collections import GcFold, GcReport
+from dotnetdiag.analysis.gc_collections import IN_BACKGROUND, GcFold, GcReport, gc
 from dotnetdiag.table.sliced import SlicedTable
 from dotnetdiag.trace import spilled_columns
 from dotnetdiag.trace.trace import Trace
@@ -134,3 +134,23 @@ def test_where_no_file_can_be_written_rows_stay_in_memory(early: None, monkeypat
     made, kept = in_parts(made_up(0), 100)
     assert kept < 100
     assert same(made, expected)
+
+
+def sized(ms: float, before: int) -> list[Seen]:
+    """What one heap tells: of each generation how large it was, and that nothing is left."""
+    history = struct.pack("<H6Q6IQI", 0, *(0,) * 6, 0, 1 << 2, 0, 0, 0, 0, 0, 5)
+    stats = struct.pack("<8Q2Q3IH2Q", *(0,) * 10, 3, 4, 5, 6, 0, 0)
+    return [event(ms, 204, 3, history + struct.pack("<10Q", before, *(0,) * 9) * 5), event(ms + 0.06, 4, 2, stats)]
+
+
+def test_what_was_allocated_before_one_in_the_background_only_ticks_tell() -> None:
+    """Without them it is not 0, and what all come to is less than what was allocated. Of small, large and pinned objects, each of these sizes."""
+    events = [BEGUN, *collection(1, 1, PHASES), *sized(1.7, 100), *in_background(10, 2), *sized(18.5, 5000)]
+    events = sorted([*events, *collection(20, 3, PHASES), *sized(20.7, 1000)], key=lambda one: one.ms)
+    without = gc(traced(*events))
+    ticked = gc(traced(*sorted([*events, tick(9, 700), tick(12, 30)], key=lambda one: one.ms)))
+    assert without.collections.values("allocated_bytes") == [300, None, 3000]
+    assert without.totals.allocated_bytes == 3300
+    assert without.notes == (IN_BACKGROUND.format(which="1 collection"),)
+    assert ticked.collections.values("allocated_bytes") == [300, 700, 30]
+    assert ticked.notes == ()

@@ -21,6 +21,7 @@ from dotnetdiag.errors import InputError, MissingDependency, OutputError, Output
 from dotnetdiag.export import FORMATS
 from dotnetdiag.recipes import exporting
 from dotnetdiag.recipes.exporting import ConvertOptions, convert_file, write
+from dotnetdiag.recipes.heap_convert import convert_heap
 from dotnetdiag.recipes.report import ViewOptions
 from dotnetdiag.trace.method_names import Style
 
@@ -170,6 +171,34 @@ def test_results_are_written_by_suffix_or_by_name(source: Path) -> None:
         write(profile, named, "csv")
     with pytest.raises(UsageError):
         write(profile, source.with_name("a.bin"))
+
+
+@pytest.mark.parametrize("end", [".gcdump", ".html", ".heapsnapshot", ".graphml", ".sqlite"])
+def test_a_heap_is_written_as_gcdump_convert_writes_it(tmp_path: Path, end: str) -> None:
+    source = tmp_path / "heap.nettrace"
+    source.write_bytes(data_of("heap-10.nettrace"))
+    ours, theirs = tmp_path / f"ours{end}", tmp_path / f"theirs{end}"
+    assert write(dotnetdiag.heap(source), ours) == ours
+    convert_heap(source, (), theirs)
+    if end != ".sqlite":
+        assert ours.read_bytes() == theirs.read_bytes()
+    assert ours.stat().st_size == theirs.stat().st_size
+    with pytest.raises(OutputExists):
+        write(dotnetdiag.heap(source), ours)
+
+
+def test_a_heap_that_is_several_files_or_of_no_format_is_not_written(tmp_path: Path) -> None:
+    source = tmp_path / "heap.nettrace"
+    source.write_bytes(data_of("heap-10.nettrace"))
+    heap = dotnetdiag.heap(source)
+    for name, format, said in (
+        ("h.parquet", None, "several files"),
+        ("h.csv", None, "no format of heaps"),
+        ("h", "tsv", "no format 'tsv'"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            write(heap, tmp_path / name, format)
+    assert [one.name for one in tmp_path.iterdir()] == [source.name]
 
 
 def test_a_recording_is_no_result_to_write_and_what_writes_it_is_told(source: Path) -> None:

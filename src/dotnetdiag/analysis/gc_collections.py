@@ -37,6 +37,12 @@ NO_CALLERS = (
 )
 
 
+IN_BACKGROUND = (
+    "how much was allocated before {which} in the background is not told, and in all it is more than what the others come to (allocation ticks tell "
+    "it: record with --profile gc-verbose)"
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class GcTotals:
     """Of all collections. ``pause_percent`` is of the time of the recording, of several processes with collections their mean;
@@ -118,6 +124,8 @@ class GcFold:
             {name: Text.from_pylist([*texts.names, ""]) for name, texts in self._rows.texts.items()},
             method,
         )
+        if untold := columns.without_ticks:
+            notes = (*notes, IN_BACKGROUND.format(which=f"{untold:,} collection{'s' if untold > 1 else ''}"))
         return GcReport(
             collections=columns.table(notes, losses),
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
@@ -185,6 +193,17 @@ class _Columns:
             begin = min(begin, 0.0 if is_first_told else float(rows.column("start_ms", 0, 1)[0]))
             end = max(end, float(rows.column("start_ms", len(rows) - 1, len(rows))[0]))
         return (end - begin) / 1000.0
+
+    @property
+    def without_ticks(self) -> int:
+        """Of how many only ticks tell what was allocated, and there are none."""
+        count = 0
+        for first in range(0, len(self), SLICE_ROWS):
+            last = min(first + SLICE_ROWS, len(self))
+            count += int(
+                (np.isnan(self.values(ALLOCATED, first, last)) & (self.values("place", first, last) >= 0)).sum()
+            )
+        return count
 
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
         """All of them, of which those that are not in memory are read when somebody asks."""

@@ -12,6 +12,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.condemned import INDUCED
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import OfTypes
+from dotnetdiag.analysis.gc_beginnings import BEGUN, SEGMENT, Beginnings
 from dotnetdiag.analysis.kept_events import (
     Kept,
     KeptEvents,
@@ -119,7 +120,11 @@ def is_gc(schema: EventSchema) -> bool:
         (schema.provider == PRIVATE and schema.event_id in _IN_BACKGROUND)
         or (
             schema.provider == RUNTIME
-            and (schema.event_id in _FIELDS or schema.event_id in (TICK, TRIGGERED) or schema.name == COMMITTED)
+            and (
+                schema.event_id in _FIELDS
+                or schema.event_id in (TICK, TRIGGERED, BEGUN, SEGMENT)
+                or schema.name == COMMITTED
+            )
         )
     ) or is_worker(schema)
 
@@ -127,7 +132,8 @@ def is_gc(schema: EventSchema) -> bool:
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Told:
     """What is kept of one process: events by their ids, those of phases in the ``background`` too, and those that tell how many bytes are
-    ``committed``. ``before``: so many collections had begun that nothing is kept of any more.
+    ``committed``. ``before``: so many collections had begun that nothing is kept of any more. ``is_from_begin``: the process began while
+    it was recorded.
     """
 
     pid: int
@@ -135,6 +141,7 @@ class Told:
     background: Mapping[int, Kept]
     committed: Kept
     before: int
+    is_from_begin: bool
 
 
 class GcEvents:
@@ -154,6 +161,7 @@ class GcEvents:
         self._ticks, self._starts = OfTypes(having(TICK)), OfTypes(having(START))
         self.induced = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",), places=places), _induced)
         """Who asked for collections, of those that a program asks for."""
+        self._beginnings = Beginnings()
         self._committed = KeptEvents(named(COMMITTED), COMMITTED_FIELDS, places=places)
         self._before: Counter[int] = Counter()
         self._started: Counter[int] = Counter()
@@ -169,6 +177,7 @@ class GcEvents:
             self._feed(window)
 
     def _feed(self, window: EventTable) -> None:
+        self._beginnings.feed(window)
         for number, keeper in self._kept.items():
             events = keeper.events_of(window)
             if number == START:
@@ -204,6 +213,7 @@ class GcEvents:
             background=own(self._background),
             committed=self._committed.all().of_process(pid),
             before=self._before[pid],
+            is_from_begin=self._beginnings.seen(pid),
         )
 
     def forget(self, pid: int, place: int, collections: int) -> None:

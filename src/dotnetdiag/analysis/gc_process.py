@@ -78,7 +78,7 @@ class ProcessCollections:
         self.heap_row = _rows(self.count, started, _latest(stops.place, heaps.place))
         self.heaps = heaps
         self._history(stops, started, told.kept[PER_HEAP], told.kept[GLOBAL])
-        self._allocated()
+        self._allocated(is_from_begin=told.is_from_begin)
         self._committed(told.committed)
         self.phases = {name: self._background_ms(told, *both) for name, both in BACKGROUND_PHASES.items()}
         """Of those in the background, in ms; NaN where the recording does not tell."""
@@ -173,11 +173,11 @@ class ProcessCollections:
         self.overall_row[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
         self.overall = overall
 
-    def _allocated(self) -> None:
-        """What came to gen0, large and pinned objects since the collection before; of the first of a process all that is there. Of the first of a
-        recording that began later nothing tells it: ticks tell what came since it began. Nor do sizes tell it of one in the background and those
-        behind it up to the first that begins when it has ended, for it frees large objects meanwhile: there it is what allocation ticks tell, where
-        there are any.
+    def _allocated(self, *, is_from_begin: bool) -> None:
+        """What came to gen0, large and pinned objects since the collection before; of the first of a process that began while it was recorded all
+        that is there. Of the first of one that began earlier nothing tells it: ticks tell what came since the recording began, and what is there may
+        be hours old. Nor do sizes tell it of one in the background, and of those behind it up to the first that begins when it has ended they tell
+        what is left, for it frees large objects meanwhile: there it is what allocation ticks tell, where there are any.
         """
         places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
         before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
@@ -185,7 +185,7 @@ class ProcessCollections:
         # one in the background neither collects what is young nor tells how it was when it began
         own = np.flatnonzero(~self.is_background)
         grown[own[1:]] = np.maximum(before[own[1:]] - after[own[:-1]], 0)
-        self.allocated = np.where(self.has_generations, grown.sum(axis=1), np.nan)
+        self.allocated = np.where(self.has_generations & ~self.is_background, grown.sum(axis=1), np.nan)
         self.by_ticks = self.is_background.copy()
         """Of which the ticks tell it, where there are any."""
         rows = np.flatnonzero(self.is_background)
@@ -194,7 +194,7 @@ class ProcessCollections:
         for row, last in zip(rows.tolist(), self.last_by_ticks.tolist(), strict=True):
             self.by_ticks[row : last + 1] = True
         # of the first its sizes tell all, else ticks where the recording is of the program's start
-        is_first = self.starts["Count"][:1] == 1
+        is_first = (self.starts["Count"][:1] == 1) & is_from_begin
         self.allocated[:1] = np.where(is_first & self.has_generations[:1], before[:1].sum(axis=1), np.nan)
         self.by_ticks[:1] = is_first & ~self.has_generations[:1]
         self.allocated[self.allocated < 0] = np.nan  # of sizes that are beyond belief

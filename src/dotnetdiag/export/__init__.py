@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dotnetdiag.analysis.report import Report
     from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.analysis.tracks import Tracks
+    from dotnetdiag.heap.heap import Heap
     from dotnetdiag.table import Table
     from dotnetdiag.table.html import Tabular
     from dotnetdiag.trace.method_names import Style
@@ -48,8 +49,9 @@ Result: TypeAlias = Union[
     "HasSeveralTables",
     "Report",
     "AdviceReport",
+    "Heap",
 ]
-"""What can be written: weighted stacks, what happened over time, tables, or reports with theirs."""
+"""What can be written: weighted stacks, what happened over time, heaps, tables, or reports with theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

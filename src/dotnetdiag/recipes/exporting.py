@@ -192,13 +192,16 @@ def write(
     force: bool = False,
 ) -> Path:
     """Write a result in the format that the name ends in (``.speedscope.json``, ``.pb.gz``, ``.csv``), or in the one named: a profile, a
-    difference, or a table or several. Of a report ``.html`` is the page with its totals, its chart and all tables that ``trace report --html``
-    writes; other formats have its tables.
+    difference, a heap, or a table or several. Of a report ``.html`` is the page with its totals, its chart and all tables that ``trace report
+    --html`` writes; other formats have its tables. A heap goes into ``.gcdump``, ``.html`` (the page of ``gcdump report``), ``.heapsnapshot``,
+    ``.graphml`` and ``.sqlite``.
 
     The file takes its name when it is whole. Raises OutputExists for one that is there already, unless ``force``, UsageError for an
     unknown format, for a result that it cannot show, or for a recording, which ``convert`` writes; OutputError for what the system refuses.
     """
     from dotnetdiag.export.tables import has_tables
+    from dotnetdiag.heap.heap import Heap
+    from dotnetdiag.recipes.heap_convert import write_heap_alone
     from dotnetdiag.trace.trace import Trace
 
     if isinstance(result, str | os.PathLike | Trace):
@@ -210,6 +213,9 @@ def write(
     path = Path(path)
     if is_report(result):
         write_report(result, path, format, force=force)
+        return path
+    if isinstance(result, Heap):
+        write_heap_alone(result, path, format, force=force)
         return path
     table = has_tables(result)
     chosen = format_of(str(path), table=table) if format is None else find_format(format, table=table)

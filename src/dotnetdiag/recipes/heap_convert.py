@@ -116,6 +116,18 @@ def write_heap(heap: Heap, path: Path, format: str, *, force: bool = False) -> i
         return file.tell()
 
 
+def write_heap_alone(heap: Heap, path: Path, format: str | None, *, force: bool = False) -> int:
+    """Write a heap in the format that the name ends in, or in the one named, to one file. Returns how many bytes it has. Raises UsageError for an
+    unknown format, and for one of several files.
+    """
+    chosen = heap_format_of(str(path)) if format is None else heap_format(format.lower())
+    chosen.check()
+    if chosen.parts:
+        parts = ", ".join(chosen.parts)
+        raise UsageError(f"{chosen.name} is several files, {parts}: write a .gcdump, and convert that")
+    return write_heap(heap, path, chosen.name, force=force)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedHeap:
     """A file that was written."""
