@@ -594,3 +594,37 @@ def test_what_came_in_stands_below_what_went_out_for_it(tmp_path: Path) -> None:
     assert any("     kestrel GET /items/0" in line for line in names[server:])
     without = requests_of(tmp_path, "http-10.nettrace", "-n", "1")  # who answers is no server of ASP.NET Core
     assert not any("server" in line for line in without)
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        ("-- -x gc", "gc A"),
+        ("-- -x", "A"),
+        ("--json -- -x gc", "gc A --json"),
+        ("gc -- -x", "gc A"),
+        ("-n 3 -- -x topN", "topN A -n 3"),
+        ("./-x jit", "jit A"),
+        ("--json -- -x -x exceptions", "exceptions A A --json"),
+    ],
+)
+def test_a_name_that_begins_as_an_option_stands_behind_two_dashes(
+    words: str, same: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "-x").write_bytes(file.read_bytes())
+    (tmp_path / "A").write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    dashed, plain = (run("trace", "report", *one.split()) for one in (words, same))
+    assert (dashed.returncode, plain.returncode) == (0, 0), dashed.stderr
+    assert dashed.stdout.replace("./-x", "A").replace("-x", "A") == plain.stdout
+
+
+def test_what_advice_says_to_ask_can_be_asked_of_such_a_name(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "-x").write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    more = [line for line in run("trace", "report", "./-x").stdout.splitlines() if "more: " in line]
+    for line in more:
+        assert run(*line.split("dotnetdiag ")[1].split()).returncode == 0
+    assert more

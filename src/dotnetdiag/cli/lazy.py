@@ -113,7 +113,7 @@ class Kinds(LazyGroup):
         return super().parse_args(ctx, [self.kind_of(args), *args])
 
     def behind_options(self, ctx: click.Context, args: Sequence[str]) -> int:
-        """Where behind an option a kind is named; 0: nowhere."""
+        """Where behind an option a kind is named, and behind ``--`` behind the first file; 0: nowhere."""
         from dotnetdiag.cli.command import Command
 
         until = args.index("--") if "--" in args else len(args)
@@ -121,7 +121,8 @@ class Kinds(LazyGroup):
             kind = self.get_command(ctx, args[place]) if args[place] in self.entries else None
             if isinstance(kind, Command) and kind.has_as_argument(ctx, args, place):
                 return place
-        return 0
+        files = range(until + (1 if leading(args) else 2), len(args))
+        return next((place for place in files if args[place] in self.others), 0)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Kinds, options of the kind that is meant without one, and else files."""

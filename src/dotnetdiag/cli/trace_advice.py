@@ -30,5 +30,6 @@ def advice(file: Path, form: str) -> None:
     be_lean()
     from dotnetdiag.recipes.questions import advice as ask
 
-    more = f"dotnetdiag trace report {shlex.quote(named(file))}"
+    name = named(file)
+    more = f"dotnetdiag trace report {shlex.quote(f'./{name}' if name.startswith('-') else name)}"
     answer("advice", file, form, ask, people=lambda made: show(made, more))

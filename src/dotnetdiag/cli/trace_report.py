@@ -171,7 +171,8 @@ class Reports(Kinds):
 
     def kind_of(self, args: Sequence[str]) -> str:
         """The kind that is meant by arguments that name none. Raises UsageError for what none has."""
-        options = {re.split("[=:]", word, maxsplit=1)[0] for word in args if is_option(word)}
+        before = args[: args.index("--")] if "--" in args else args
+        options = {re.split("[=:]", word, maxsplit=1)[0] for word in before if is_option(word)}
         if is_compatible() or "topN" in leading(args)[1:] or not options <= _OF_ADVICE:
             return "topN"
         if "--html" in options and options & _OF_TABLES:
