@@ -6,6 +6,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from tests.analysis.traces import Seen, traced
@@ -16,6 +17,7 @@ from dotnetdiag.analysis import exceptions as room
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.exceptions import NO_CATCHES, NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold, seconds_of
+from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.errors import UsageError
@@ -283,3 +285,15 @@ def test_of_what_came_little_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> No
             assert sum(map(len, asked._events)) < 64
             assert sum(rows.nbytes for rows in asked._rows._fresh) + asked._rows._rows.held_bytes < 16_384
     assert asked.result().count == 4000
+
+
+def test_of_several_lines_of_a_method_who_catches_is_the_method() -> None:
+    """``--by line`` gives frames by lines; who catches has none."""
+    told = "void [probe] Probe::Main(string[])"
+    named = "probe!Probe.Main(class System.String[])"
+
+    class Lined:
+        def names(self) -> list[str]:
+            return [f"{named} probe.cs:14", f"{named} probe.cs:~20", named, "probe!Probe.Run(int32) probe.cs:3"]
+
+    assert room._as_frames([told], cast("Frames", Lined())) == [named]

@@ -27,6 +27,7 @@ from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, se
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks, Values, columns_of
+from dotnetdiag.analysis.method_words import without_line
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.running_groups import Numbering, RunningGroups
@@ -235,13 +236,14 @@ class ExceptionsFold:
 
 def _as_frames(names: Sequence[str], frames: Frames) -> list[str]:
     """``void [module] Type::Method(parameters)`` as the frame of that method is called, ``module!Type.Method(parameters)``: who catches is on the
-    stack. There ``string`` is ``class System.String``; where several frames have such a name, or none, the parameters stay as they are.
+    stack. There ``string`` is ``class System.String``; where several methods have such a name, or none, the parameters stay as they are. By lines
+    it is that method too: which of its lines catches is not told.
     """
     if not names:
         return []
     of = defaultdict[str, set[str]](set)
     for name in frames.names():
-        of[_without_parameters(name)].add(name)
+        of[_without_parameters(name)].add(without_line(name))
     made = []
     for name in names:
         found = _METHOD.match(name)

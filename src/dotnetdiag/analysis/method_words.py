@@ -16,6 +16,12 @@ def short(name: str) -> str:
     return f"{method}{_behind_parameters(rest)}" or name
 
 
+def without_line(name: str) -> str:
+    """A method without its line of source, where it has one: behind its parameters."""
+    method, bracket, rest = name.partition("(")
+    return f"{method}{bracket}{rest.removesuffix(_behind_parameters(rest))}"
+
+
 def _behind_parameters(text: str) -> str:
     """What follows the bracket that closes them, if it is a line."""
     depth = 1
