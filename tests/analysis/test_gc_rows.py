@@ -151,6 +151,6 @@ def test_what_was_allocated_before_one_in_the_background_only_ticks_tell() -> No
     ticked = gc(traced(*sorted([*events, tick(9, 700), tick(12, 30)], key=lambda one: one.ms)))
     assert without.collections.values("allocated_bytes") == [300, None, 3000]
     assert without.totals.allocated_bytes == 3300
-    assert without.notes == (IN_BACKGROUND.format(which="1 collection"),)
+    assert without.notes == (IN_BACKGROUND,)
     assert ticked.collections.values("allocated_bytes") == [300, 700, 30]
     assert ticked.notes == ()

@@ -20,7 +20,7 @@ from dotnetdiag.errors import DiagnosticsError, GrammarError, UnknownName, Usage
 from dotnetdiag.recipes import exporting
 from dotnetdiag.recipes.diffing import DiffOptions, compare, parse_limit
 from dotnetdiag.recipes.limit import Limit
-from dotnetdiag.recipes.report import ReportOptions, ViewOptions, parse_time_range, report, view
+from dotnetdiag.recipes.report import UNTOLD, ReportOptions, ViewOptions, parse_time_range, report, view
 from dotnetdiag.trace.method_names import Style
 
 
@@ -203,6 +203,13 @@ def test_the_states_of_net_9_are_refused_for_its_sampler_does_not_tell_them(tmp_
             with pytest.raises(UnknownName, match=r"in 9\.0\.22\.nettrace: the sampler of \.NET 9 does not tell"):
                 ask()
         assert report(path, ReportOptions()).samples == 3
+
+
+def test_of_net_9_it_is_said_that_what_is_unmanaged_may_have_run() -> None:
+    for version, managed_samples, noted in (("9.0.22", 0, True), ("9.0.22", 1, False), ("10.0.0", 0, False)):
+        ran = [managed(10, 1, "P.A")] * managed_samples
+        trace = traced(external(0, 1, "P.A"), external(9, 1, "P.A"), *ran, external(20, 1), runtime_is(21, 1, version))
+        assert (UNTOLD in view(trace, ViewOptions()).notes) is noted
 
 
 def test_a_state_with_next_to_no_samples_is_told() -> None:

@@ -38,8 +38,8 @@ NO_CALLERS = (
 
 
 IN_BACKGROUND = (
-    "how much was allocated before {which} in the background is not told, and in all it is more than what the others come to (allocation ticks tell "
-    "it: record with --profile gc-verbose)"
+    "how much was allocated before collections in the background is not told, and in all it is more than what the others come to (allocation ticks "
+    "tell it: record with --profile gc-verbose)"
 )
 
 
@@ -124,8 +124,8 @@ class GcFold:
             {name: Text.from_pylist([*texts.names, ""]) for name, texts in self._rows.texts.items()},
             method,
         )
-        if untold := columns.without_ticks:
-            notes = (*notes, IN_BACKGROUND.format(which=f"{untold:,} collection{'s' if untold > 1 else ''}"))
+        if columns.lacks_ticks:
+            notes = (*notes, IN_BACKGROUND)
         return GcReport(
             collections=columns.table(notes, losses),
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
@@ -195,15 +195,13 @@ class _Columns:
         return (end - begin) / 1000.0
 
     @property
-    def without_ticks(self) -> int:
-        """Of how many only ticks tell what was allocated, and there are none."""
-        count = 0
+    def lacks_ticks(self) -> bool:
+        """Whether there are some of which only ticks tell what was allocated, and none tells it."""
         for first in range(0, len(self), SLICE_ROWS):
             last = min(first + SLICE_ROWS, len(self))
-            count += int(
-                (np.isnan(self.values(ALLOCATED, first, last)) & (self.values("place", first, last) >= 0)).sum()
-            )
-        return count
+            if (np.isnan(self.values(ALLOCATED, first, last)) & (self.values("place", first, last) >= 0)).any():
+                return True
+        return False
 
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
         """All of them, of which those that are not in memory are read when somebody asks."""

@@ -138,6 +138,7 @@ _ALONE: Mapping[str, LiveKind] = {
         f"{CLR_PROVIDER}:0x1:4",
         is_timed=True,
         NO_EVENTS="no collections: none took place",
+        IN_BACKGROUND="how much was allocated before collections in the background is not told, and in all it is more than what the others come to",
     ),
     "jit": _kind("jit", "JitFold", f"{CLR_PROVIDER}:0x1000000010:5", NO_EVENTS="no methods: none was compiled"),
     "loader": _kind(

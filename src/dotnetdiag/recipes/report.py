@@ -12,7 +12,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import Marks, cpu
-from dotnetdiag.analysis.native import untold_processes
+from dotnetdiag.analysis.native import FEW_RAN, untold_processes
 from dotnetdiag.analysis.profile import MethodWeight, State
 from dotnetdiag.analysis.running import without_idle
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -101,6 +101,9 @@ class View(TypedDict, total=False):
     """Folders that PDBs are in, or below: one, or several. They come first. For lines alone."""
 
 
+UNTOLD = "the sampler of .NET 9 does not tell which threads wait: nearly all that ran is called unmanaged too"
+
+
 def view_options(arguments: View) -> ViewOptions:
     """What the arguments mean. Raises UsageError, GrammarError."""
     unknown = arguments.keys() - View.__annotations__.keys()
@@ -130,6 +133,9 @@ def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     made = _sampled(trace, options)
     if not len(made) and is_of_native(trace):  # which no other profile would help
         made = replace(made, notes=(f"the trace has no CPU samples, and seems to be of NativeAOT: {NO_SAMPLER}",))
+    few_ran = int((made.state == State.CPU).sum()) < FEW_RAN * len(made)
+    if few_ran and _are_untold(trace, made):  # which runtime it is takes another look at the file
+        made = replace(made, notes=(*made.notes, UNTOLD))
     if State.CPU in STATES[options.state]:
         made = without_idle(made)  # while the other threads are there
     if options.threads:
@@ -137,7 +143,8 @@ def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     if options.start_s is not None or options.end_s is not None:
         made = filters.between(made, options.start_s, options.end_s)
     if STATES[options.state]:
-        _require_told(trace, made, options.state)
+        if _are_untold(trace, made):
+            raise untold_state(options.state, trace.name)
         made = _in_state(made, options.state)
     for pattern in options.focus:
         made = filters.focus(made, pattern)
@@ -171,14 +178,13 @@ def _in_state(profile: StackProfile, state: str) -> StackProfile:
     )
 
 
-def _require_told(trace: Trace, profile: StackProfile, state: str) -> None:
-    """Raises UnknownName where samples of .NET 9's own sampler are in the profile (the kernel's are never UNMANAGED)."""
-    untold = untold_processes(trace)
-    if not untold:
-        return
-    sampled = np.unique(profile.thread[profile.state == State.UNMANAGED]).tolist()
-    if any(profile.threads[index].process_id in untold for index in sampled):
-        raise untold_state(state, trace.name)
+def _are_untold(trace: Trace, profile: StackProfile) -> bool:
+    """Whether samples of .NET 9's own sampler are in the profile (the kernel's are never UNMANAGED)."""
+    is_unmanaged = profile.state == State.UNMANAGED
+    if not is_unmanaged.any() or not (untold := untold_processes(trace)):
+        return False
+    sampled = np.unique(profile.thread[is_unmanaged]).tolist()
+    return any(profile.threads[index].process_id in untold for index in sampled)
 
 
 def untold_state(state: str, where: str) -> UnknownName:
