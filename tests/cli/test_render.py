@@ -345,3 +345,8 @@ def test_no_member_of_an_object_is_held_while_the_next_is_made(capsys: pytest.Ca
 )
 def test_what_is_counted_is_one_or_several(count: int, words: tuple[str, ...], expected: str) -> None:
     assert render.counted(count, *words) == expected
+
+
+def test_what_is_not_known_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+    render.table(("count", "type"), [("1", None), ("2", "A")], right=("count",))
+    assert capsys.readouterr().out.splitlines() == ["count  type", "    1  -", "    2  A"]

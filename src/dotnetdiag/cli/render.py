@@ -195,7 +195,7 @@ def is_terminal() -> bool:
 
 def table(
     columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[str | None]],
     *,
     right: Sequence[str] = (),
     shorten: Callable[[str, int], str] = shortened,
@@ -203,13 +203,13 @@ def table(
     room: int = LEAST_WIDTH,
     squeeze: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """A table of cleaned cells. ``right`` names the columns that are aligned to the right.
+    """A table of cleaned cells; what is not known is a dash. ``right`` names the columns that are aligned to the right.
 
     Where a terminal is too narrow for ``room`` cells of the last column (all of it, if it is aligned to the right), columns of ``squeeze`` are
     shortened, down to so many cells, and columns of ``drop`` left out, one after the other, and named below. Then the last column is shortened, as
     ``shorten`` has it. Nothing else gives way.
     """
-    cleaned, everything = [list(map(clean, row)) for row in rows], columns
+    cleaned, everything = [["-" if cell is None else clean(cell) for cell in row] for row in rows], columns
     if drop and sys.stdout.isatty():
         columns, cleaned = _narrowed(columns, cleaned, right, drop, room, squeeze)
     _write(columns, cleaned, right, shorten, room, squeeze)
