@@ -266,6 +266,32 @@ def merged(*traces: Trace) -> Trace:
     return Trace(out.getvalue())
 
 
+@pytest.mark.parametrize("shape", ["3", "12", "21", "22", "1(12)", "(12)1", "(1(12))(12)"])
+def test_processes_of_merges_of_merges_stay_apart(shape: str) -> None:
+    """Where one of a file that was merged itself has the number that another would get, too."""
+    count = {"3": 3, "12": 3, "21": 3, "22": 4, "1(12)": 4, "(12)1": 4, "(1(12))(12)": 7}[shape]
+
+    def made(text: str) -> Trace:
+        parts, at = [], 0
+        while at < len(text):
+            if text[at] == "(":
+                depth, end = 1, at
+                while depth:
+                    end += 1
+                    depth += {"(": 1, ")": -1}.get(text[end], 0)
+                parts.append(made(text[at + 1 : end]))
+                at = end
+            else:
+                alone = [traced(managed(1, 1, "P.A"), managed(2, 1, "P.A"))] * int(text[at])
+                parts.append(merged(*alone) if len(alone) > 1 else alone[0])
+            at += 1
+        return merged(*parts) if len(parts) > 1 else parts[0]
+
+    threads = cpu(made(shape)).threads
+    assert len({one.process_id for one in threads}) == count
+    assert sorted(len(one.rows) for one in threads) == [1] * count
+
+
 def test_kernel_samples_take_the_place_of_the_runtime_s_in_their_own_process_only() -> None:
     kernel = traced(managed(1, 1, "P.A"), on_cpu(2, 1, "P.K"), managed(3, 1, "P.A"), managed(4, 2, "P.A"), version=6)
     sampled = traced(managed(1, 1, "P.A"), external(3, 1, "P.Wait"), event_source(7, 1, "P.Say"), managed(9, 1, "P.A"))

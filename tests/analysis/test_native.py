@@ -8,15 +8,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.analysis.traces import external, managed, traced
+from tests.analysis.test_cpu import merged
+from tests.analysis.traces import PROCESS, external, managed, runtime_is, traced
 
 from dotnetdiag.analysis import native as room
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.jit import NO_EVENTS, JitFold, jit
-from dotnetdiag.analysis.native import NO_COMPILER, NO_LOADER, NO_STATES, RuntimeFacts, is_of_native
+from dotnetdiag.analysis.native import NO_COMPILER, NO_LOADER, NO_STATES, RuntimeFacts, facts_of, is_of_native
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.startup import NO_START, StartupFold, startup
-from dotnetdiag.analysis.threads import ThreadsFold
+from dotnetdiag.analysis.threads import ThreadsFold, threads
+from dotnetdiag.trace.merge import NEXT_PROCESS
 from dotnetdiag.trace.trace import Trace
 
 
@@ -65,3 +67,27 @@ def test_where_no_sample_says_who_ran_nothing_is_said_of_it() -> None:
     (made,) = fold(traced(*some), ThreadsFold(runtime=facts[False]))  # a sampler that does
     assert made.totals.cpu_ms == 99.0
     assert State.CPU == room._RAN
+
+
+def test_of_several_runtimes_each_has_what_its_own_sampler_tells() -> None:
+    """.NET 9 takes nothing from the other, which says who ran."""
+    ran = [managed(ms, 1, "App.Spin", "App.Main") for ms in range(100)]
+    waited = [external(ms, 1, "App.Spin", "App.Main") for ms in range(100)]
+    ten, nine = traced(*ran, runtime_is(100, 1, "10.0.14")), traced(*waited, runtime_is(100, 1, "9.0.22"))
+    for traces in ((ten, nine), (nine, ten)):
+        made = threads(merged(*traces))
+        figures = {(row["pid"], row["cpu_ms"], row["waiting_ms"]) for row in made.threads}
+        pids = [PROCESS, NEXT_PROCESS + PROCESS]
+        told, untold = pids if traces[0] is ten else pids[::-1]
+        assert figures == {(told, 99.0, 0.0), (untold, None, None)}
+        assert NO_STATES in made.notes
+    assert NO_STATES not in threads(merged(ten, ten)).notes
+    assert threads(merged(nine, nine)).totals.cpu_ms is None
+
+
+def test_facts_are_of_all_where_all_are_alike() -> None:
+    nine, ten = (traced(managed(0, 1), runtime_is(1, 1, version)) for version in ("9.0.22", "10.0.14"))
+    assert not facts_of(merged(nine, nine))().tells_states
+    both = facts_of(merged(ten, nine))()
+    assert (both.tells_states, both.of(PROCESS).tells_states) == (True, True)
+    assert not both.of(NEXT_PROCESS + PROCESS).tells_states

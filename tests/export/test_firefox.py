@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from tests.analysis.reference import opened
+from tests.analysis.test_cpu import merged
+from tests.analysis.traces import managed, runtime_is, traced
 from tests.export.made import DEEP, SMALL, profile_of, written
 from tests.export.tracks_made import tracks_made
 from tests.shared import needs
@@ -208,6 +210,20 @@ def test_what_is_of_the_process_is_on_its_own_line_and_what_has_no_length_is_an_
     thread = next(one for one in made["threads"] if one["tid"] == 1 and not one["isMainThread"])
     assert set(thread["markers"]["phase"]) == {0}
     assert set(thread["markers"]["endTime"]) == {None}
+
+
+def test_each_process_of_a_recording_has_its_own_name() -> None:
+    seen = [
+        (managed(0, 1, "P.A"), managed(1, 1, "P.A"), runtime_is(2, 1, "10.0.14", f"dotnet {name}.dll")) for name in "ab"
+    ]
+    profile = cpu(merged(*(traced(*one) for one in seen)))
+    made = json.loads(written(profile, "firefox"))
+    expected = {"77": "dotnet a.dll", "10000077": "dotnet b.dll"}
+    assert {one["pid"]: one["processName"] for one in made["threads"]} == expected
+    events = json.loads(written(profile, "chromium"))["traceEvents"]
+    assert {str(one["pid"]): one["args"]["name"] for one in events if one["name"] == "process_name"} == expected
+    packets = written(profile, "perfetto")
+    assert [packets.count(name.encode()) for name in expected.values()] == [1, 1]
 
 
 @needs("fixtures", "the recordings")

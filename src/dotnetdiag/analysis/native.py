@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.profile import Array
@@ -31,9 +31,15 @@ class RuntimeFacts:
 
     is_native: bool = False
     tells_states: bool = True
-    """Whether its sampler says which threads run."""
+    """Whether its sampler says which threads run; of several runtimes, whether that of one does."""
+    untold: frozenset[int | None] = frozenset()
+    """Of several the processes whose sampler does not."""
     major: int = 0
     """Of its version; 0: not known."""
+
+    def of(self, pid: int) -> RuntimeFacts:
+        """Of one of several processes."""
+        return replace(self, tells_states=False) if pid in self.untold else self
 
 
 def is_of_native(trace: Trace) -> bool:
@@ -56,7 +62,17 @@ def native_of(trace: Trace) -> Callable[[], bool]:
 
 def facts_of(trace: Trace) -> Callable[[], RuntimeFacts]:
     """What a recording tells of it, for a fold that asks when all has been read."""
-    return lambda: RuntimeFacts(is_native=is_of_native(trace), tells_states=not untold_processes(trace))
+
+    def facts() -> RuntimeFacts:
+        untold = frozenset(untold_processes(trace))
+        some = bool(untold) and untold < {one.pid for one in trace.processes}
+        return RuntimeFacts(
+            is_native=is_of_native(trace),
+            tells_states=some or not untold,
+            untold=untold if some else frozenset(),
+        )
+
+    return facts
 
 
 def untold_processes(trace: Trace) -> set[int | None]:

@@ -94,7 +94,9 @@ def _signed(number: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The trace behind a profile, and what is wrong with it. ``lost`` is None where the format does not tell."""
+    """The trace behind a profile, and what is wrong with it. ``lost`` is None where the format does not tell. ``others``: command lines of the
+    processes beside ``process_id``.
+    """
 
     name: str = ""
     process_id: int | None = None
@@ -104,6 +106,11 @@ class Origin:
     lost: int | None = None
     complete: bool = True
     damage: str | None = None
+    others: tuple[tuple[int, str], ...] = ()
+
+    def command_line_of(self, pid: int) -> str:
+        """That of one of the processes, 0: of the first; empty where it is not known."""
+        return self.command_line if pid in (0, self.process_id or 0) else dict(self.others).get(pid, "")
 
     @property
     def losses(self) -> Losses:

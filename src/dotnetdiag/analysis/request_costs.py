@@ -98,13 +98,15 @@ class RequestCosts:
         if len(samples):
             self._sample(spans, samples)
 
-    def has(self, name: str) -> bool:
-        """Whether anything came of a cost."""
-        return len(self._seen[name]) > 0
+    def seen(self, name: str) -> list[int]:
+        """The processes of which anything came of a cost."""
+        found: list[int] = self._seen[name].tolist()
+        return found
 
-    def forget(self, name: str) -> None:
-        """What came of a cost tells nothing."""
-        self._seen[name] = np.zeros(0, np.int64)
+    def forget(self, name: str, pids: Sequence[int]) -> None:
+        """What came of a cost tells nothing of these."""
+        seen = self._seen[name]
+        self._seen[name] = seen[~is_among(seen, np.array(pids, np.int64))]
 
     def told(self, spans: RequestSpans) -> Mapping[str, Array]:
         """Of which processes (ascending) the recording tells a cost, by name."""

@@ -175,13 +175,19 @@ class RequestsFold:
         made._costs = self._costs.copy() if self._costs else None
         return made
 
+    def _forget_untold(self, costs: RequestCosts) -> bool:
+        """Processes whose samples do not say which threads ran have told of no processor time; whether there are any."""
+        sampled = costs.seen("cpu_ms")
+        runtime = self._runtime() if sampled else None
+        untold = [pid for pid in sampled if runtime is not None and not runtime.of(pid).tells_states]
+        costs.forget("cpu_ms", untold)
+        return bool(untold)
+
     def result(self) -> RequestReport:
         """The answer."""
         whole = self._copy()
         whole._follow(np.inf)
-        has_no_states = whole._costs is not None and whole._costs.has("cpu_ms") and not self._runtime().tells_states
-        if whole._costs is not None and has_no_states:
-            whole._costs.forget("cpu_ms")
+        has_no_states = whole._costs is not None and self._forget_untold(whole._costs)
         rows, still = RequestRows(whole._spans, whole._costs), whole._spans.unknown_open
         odd = [
             note for note, is_so in ((TOO_DEEP, whole._spans.is_cut), (SHARED_IDS, whole._spans.has_shared)) if is_so

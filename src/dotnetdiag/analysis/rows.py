@@ -322,7 +322,7 @@ def origin_of(trace: Context) -> Origin:
     """Where a profile comes from."""
     if not isinstance(trace, RawTrace):  # a session: who reads it knows what it lost
         return Origin(process_id=trace.meaning.info.process_id, lost=trace.losses.lost, damage=trace.losses.damage)
-    process, lost = trace.process, trace.lost
+    (process, *others), lost = trace.processes, trace.lost
     return Origin(
         name=trace.name,
         process_id=process.pid,
@@ -332,6 +332,7 @@ def origin_of(trace: Context) -> Origin:
         lost=lost.total if lost.known else None,
         complete=trace.complete,
         damage=trace.damage,
+        others=tuple((one.pid, one.command_line) for one in others if one.pid is not None and one.command_line),
     )
 
 

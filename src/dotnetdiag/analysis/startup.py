@@ -208,7 +208,7 @@ class StartupFold:
             "method": (methods, "method", "compile_ms"),
             "collection": (collections, "reason", "pause_ms"),
         }
-        runtime = self._runtime()
+        runtime = self._runtime().of(pid)
         has_states = are_states_told(cpu.state, np.ones(len(cpu)), runtime)
         running = cpu.in_states(State.CPU) if len(cpu) and cpu.unit == "ms" and has_states else None
         profile = cpu if running is None else running

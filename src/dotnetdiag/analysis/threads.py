@@ -180,7 +180,7 @@ class ThreadsFold:
         runtime = self._runtime()
         pids = np.array([threads[number][0][0] for number in samples["thread"].tolist()], np.int64)
         own = ((pid, samples[pids == pid]) for pid in distinct(pids).tolist())
-        return {pid for pid, rows in own if are_states_told(rows["state"], rows["count"], runtime)}
+        return {pid for pid, rows in own if are_states_told(rows["state"], rows["count"], runtime.of(pid))}
 
     def _told(self) -> dict[Key, _Life]:
         created, ended = self._lives.created(), self._ended.all()

@@ -90,10 +90,10 @@ def _write_names_of_threads(profile: StackProfile, file: IO[bytes]) -> None:
         texts.append(
             f'{{"name":"thread_name","ph":"M","ts":0,"pid":{pid},"tid":{thread.thread_id},"args":{{"name":{label}}}}}'
         )
-    if profile.origin.command_line:
-        line = quoted(clean(profile.origin.command_line))
-        pid = profile.origin.process_id or 0
-        texts.append(f'{{"name":"process_name","ph":"M","ts":0,"pid":{pid},"tid":0,"args":{{"name":{line}}}}}')
+    for pid, command_line in ((profile.origin.process_id or 0, profile.origin.command_line), *profile.origin.others):
+        if command_line:
+            line = quoted(clean(command_line))
+            texts.append(f'{{"name":"process_name","ph":"M","ts":0,"pid":{pid},"tid":0,"args":{{"name":{line}}}}}')
     file.write(",".join(texts).encode("ascii"))
 
 

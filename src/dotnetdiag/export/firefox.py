@@ -138,7 +138,7 @@ def _thread(tracks: Tracks, profile: StackProfile, frames: _Frames, line: _Line)
     nothing, zeros = [None] * count, [0] * count
     made = {
         "processType": "default",
-        "processName": clean(tracks.samples.origin.command_line) or "process",
+        "processName": clean(tracks.samples.origin.command_line_of(line.pid)) or "process",
         "processStartupTime": 0,
         "processShutdownTime": None,
         "registerTime": 0,

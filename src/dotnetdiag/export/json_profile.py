@@ -142,7 +142,7 @@ def _change(change: Change) -> dict[str, float | None]:
 
 def origin_of(origin: Origin) -> dict[str, Any]:
     """Where a profile comes from, by the names of its fields."""
-    return {name: getattr(origin, name) for name in Origin.__slots__}
+    return {name: getattr(origin, name) for name in Origin.__slots__ if name != "others"}
 
 
 def _plain(value: Any) -> Any:

@@ -228,8 +228,7 @@ class _Trace:
         pid = pid or self._pid
         if (pid,) not in self._known:
             uuid = self._known[(pid,)] = next(self._uuids)
-            origin = self.tracks.samples.origin
-            name = origin.command_line if pid == self._pid else ""
+            name = self.tracks.samples.origin.command_line_of(0 if pid == self._pid else pid)
             about = data(6, clean(name or f"Process {pid}").encode())
             self._packet(data(_DESCRIPTOR, number(1, uuid) + data(3, number(1, pid & 0x7FFFFFFF) + about)))
         return self._known[(pid,)]

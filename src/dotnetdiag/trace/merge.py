@@ -92,9 +92,13 @@ def _number_processes(files: Sequence[Contents]) -> list[dict[int, int]]:
     for contents in files:
         said = (_info(contents).process_id, *(thread.process_id for thread in contents.threads.values()))
         own = {pid for pid in said if pid}  # 0 is the kernel's
-        free = {pid: next(number for number in count(pid, NEXT_PROCESS) if number not in taken) for pid in sorted(own)}
-        made.append(free)
-        taken.update(free.values())
+        kept = own - taken
+        numbers = {pid: pid for pid in kept}  # of a file that was merged itself one may be what another would get
+        taken |= kept
+        for pid in sorted(own - kept):
+            numbers[pid] = next(number for number in count(pid, NEXT_PROCESS) if number not in taken)
+            taken.add(numbers[pid])
+        made.append(numbers)
     return made
 
 
