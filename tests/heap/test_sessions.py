@@ -7,6 +7,8 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from dotnetdiag.heap.facts import NOT_DESCRIBED, NOT_TOLD, Interop
 from dotnetdiag.heap.growing import Growing
 from dotnetdiag.heap.interop import CCW, INTERFACE, RCW
 from dotnetdiag.heap.kernels import AddressIndex, Interner
+from dotnetdiag.heap.sharing import by_oneself
 from dotnetdiag.heap.walk import Walk
 from dotnetdiag.nettrace.parallel import in_order
 from dotnetdiag.trace.trace import Trace
@@ -507,8 +510,10 @@ def test_every_cut_of_a_recording_is_a_part_that_says_so() -> None:
 # columns --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("chunk", [999, 1 << 18])
 @pytest.mark.parametrize("order", ["ascending", "runs", "random", "overlapping", "regions", "far apart"])
-def test_addresses_are_found_in_any_order(order: str) -> None:
+def test_addresses_are_found_in_any_order(order: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_CHUNK", chunk)
     chance = np.random.default_rng(5)
     address = np.unique(chance.integers(1, 1 << 40, 20_000, dtype=np.uint64))
     if order == "runs":
@@ -522,13 +527,41 @@ def test_addresses_are_found_in_any_order(order: str) -> None:
         address = np.concatenate([address[young], address[~young]])
     elif order == "far apart":
         address = np.concatenate([address, address[:100] + np.uint64(1 << 62)])
-    index = AddressIndex(address)
+    with ThreadPoolExecutor(1) as pool:
+        index = AddressIndex(address, partial(in_order, executor=pool))
     assert index.duplicates == 0
     rows = chance.integers(0, len(address), 5_000)
     assert np.array_equal(index.find(address[rows]), rows.astype(np.uint32))
     missing = np.array([0, (1 << 64) - 1, *(address[:50] + np.uint64(1)).tolist()], np.uint64)
     missing = missing[~np.isin(missing, address)]
     assert (index.find(missing) == kernels.NONE).all()
+
+
+@pytest.mark.parametrize("gap", [1 << 12, 1 << 63])
+@pytest.mark.parametrize("chunk", [1, 100, 1 << 18])
+def test_runs_end_where_addresses_do_not_ascend_or_much_is_left_out(
+    gap: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kernels.KERNELS is None:  # addresses are sorted
+        return
+    monkeypatch.setattr(kernels, "_CHUNK", chunk)
+    chance = np.random.default_rng(3)
+    steps = chance.choice([8, 24, 4095, 4096, 4097, -16, 0], 500)
+    address = np.uint64(1 << 40) + np.cumsum(steps).astype(np.uint64)
+    numbers = address.tolist()
+    expected = [row for row, (low, high) in enumerate(pairwise(numbers), 1) if not low < high <= low + gap]
+    found = kernels._breaks(address, gap, by_oneself)
+    assert found is not None
+    assert found.tolist() == expected
+    monkeypatch.setattr(kernels, "_RUN_ROWS", 1 << 20)
+    many = np.arange(5000, 0, -1).astype(np.uint64)
+    assert kernels._breaks(many, gap, by_oneself) is None
+
+
+def test_codes_are_replaced_by_what_a_table_has() -> None:
+    codes, table = np.array([2, 0, 1, 1], np.uint32), np.array([7, 8, 9], np.uint32)
+    kernels.recode(codes, table)
+    assert codes.tolist() == [9, 7, 8, 8]
 
 
 def test_no_address_is_found_where_there_is_none() -> None:
@@ -652,7 +685,9 @@ def test_what_two_threads_do_is_what_one_does(chunk: int, monkeypatch: pytest.Mo
         assert not fold.is_resolved
         fold.prepare(shared)
     assert fold.is_resolved
-    assert shares == [*range(0, fold.edges, chunk)]
+    own = [*range(0, fold.edges, chunk)]
+    assert shares[-len(own) :] == own
+    assert (len(shares) > len(own)) == (kernels.KERNELS is not None)  # what finds addresses is made by both, too
     (heap,) = fold.result()
     assert equal(heap, expected)
 

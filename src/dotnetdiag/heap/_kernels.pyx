@@ -309,6 +309,28 @@ def steps(const uint64_t[::1] address, const uint64_t[::1] bounds, const int8_t[
             found[i] = current
 
 
+def breaks(const uint64_t[::1] address, uint64_t gap, int64_t[::1] found):
+    """The rows whose address is not higher than the one before, or so much higher, into ``found``, as many as have room; how many there are."""
+    cdef int64_t i, count = 0, room = found.shape[0]
+    with nogil:
+        for i in range(1, address.shape[0]):
+            # of one that is not higher the difference is huge
+            if address[i] - address[i - 1] - 1 >= gap:
+                if count < room:
+                    found[count] = i
+                count += 1
+    return count
+
+
+def recode(uint32_t[::1] codes, const uint32_t[::1] table):
+    """The entry of the table in the place of each code, 0 in that of one that has none."""
+    cdef int64_t i
+    cdef uint32_t most = <uint32_t> table.shape[0]
+    with nogil:
+        for i in range(codes.shape[0]):
+            codes[i] = table[codes[i]] if codes[i] < most else 0
+
+
 def fill_buckets(
     const uint64_t[::1] address,
     const int64_t[::1] first,

@@ -16,7 +16,7 @@ from dotnetdiag.events.columns import Text
 from dotnetdiag.heap.facts import NOT_TOLD, Completeness, HeapFacts
 from dotnetdiag.heap.generations import generations
 from dotnetdiag.heap.heap import Heap
-from dotnetdiag.heap.kernels import NONE
+from dotnetdiag.heap.kernels import NONE, recode
 from dotnetdiag.heap.pseudo_nodes import PseudoNodes, root_table
 from dotnetdiag.heap.type_names import TypeRows, TypeTable
 from dotnetdiag.heap.walk import Walk
@@ -24,7 +24,6 @@ from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_CHUNK = 1 << 17
 _OUTSIDE_BYTES = 64 << 20
 """What objects may have more than all generations: texts and others lie outside. How many fewer they have tells nothing: free space counts too."""
 _CCW_BYTES, _RCW_BYTES = 200, 1000
@@ -128,10 +127,7 @@ class _Building:
             walk.size.add(wrapped[wrapped != NONE], _RCW_BYTES)
         del self.index
         walk.resolved = None
-        codes = walk.type_code.rows
-        for begin in range(0, len(codes), _CHUNK):
-            codes[begin : begin + _CHUNK] = type_of[codes[begin : begin + _CHUNK]]
-        del codes
+        recode(walk.type_code.rows, type_of)
         for column, *parts in (
             (walk.type_code, np.zeros(len(self.undefined), np.uint32), np.array(ccw_types, np.uint32), pseudo.types),
             (

@@ -21,7 +21,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 MOST_MODULES = 1
 """Of COM objects: the reference opens no file with more (gcdump.md §9), and all are left out then."""
-_CHUNK = 1 << 17
+_CHUNK = 1 << 18
+"""Nodes of a piece. Of two million in pieces of half as many the threads wait for each other a tenth of the time, of twice as many for the file."""
 _LARGEST = (1 << 31) - 1
 _EPOCH = datetime(1, 1, 1, tzinfo=UTC)
 _NODE_BYTES, _EDGE_BYTES = 15, 5

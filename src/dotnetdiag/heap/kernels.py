@@ -14,6 +14,7 @@ import numpy as np
 from dotnetdiag.heap import fallback
 from dotnetdiag.heap.compiled import compiled
 from dotnetdiag.heap.scratch import empty
+from dotnetdiag.heap.sharing import Shared, by_oneself
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -137,16 +138,36 @@ _GAPS = (1 << 63, 1 << 20, 1 << 16, 1 << 12)
 _CHUNK = 1 << 18
 _RUN_ROWS = 64
 """Of runs shorter than this on average the addresses are sorted instead."""
+_MOST_SHARED = 64
+"""Runs that are given out one by one."""
 
 
-def _breaks(address: Array, gap: int) -> Array:
-    """Where an address is not higher than the one before, or so much higher."""
-    found = [np.zeros(0, np.int64)]
-    for first in range(0, len(address) - 1, _CHUNK):
+def _breaks(address: Array, gap: int, shared: Shared) -> Array | None:
+    """Where an address is not higher than the one before, or so much higher; None of more than a table is worth."""
+    assert KERNELS is not None
+    compiled, most = KERNELS, 1024 + len(address) // _RUN_ROWS
+
+    def find(first: int) -> tuple[Array, int]:
         some = address[first : first + _CHUNK + 1]
-        # of one that is not higher the difference is huge
-        found.append(np.flatnonzero(some[1:] - some[:-1] - np.uint64(1) >= np.uint64(gap)) + first + 1)
-    return np.concatenate(found)
+        found = np.empty(min(most, len(some)), np.int64)
+        return found, compiled.breaks(some, gap, found)
+
+    parts, count = [np.zeros(0, np.int64)], 0
+    for first, (found, own) in shared(range(0, max(len(address) - 1, 0), _CHUNK), find):
+        count += own
+        if count > most:
+            return None
+        parts.append(found[:own] + first)
+    return np.concatenate(parts)
+
+
+def recode(codes: Array, table: Array) -> None:
+    """Put what a table has for each code (u32) in its place."""
+    if KERNELS is None:
+        for first in range(0, len(codes), _CHUNK):
+            codes[first : first + _CHUNK] = table[codes[first : first + _CHUNK]]
+    else:
+        KERNELS.recode(codes, table)
 
 
 class AddressIndex:
@@ -156,27 +177,35 @@ class AddressIndex:
     ``address`` must not change as long as the index is in use. ``duplicates`` counts addresses that an earlier row has too.
     """
 
-    def __init__(self, address: Array) -> None:
+    def __init__(self, address: Array, shared: Shared = by_oneself) -> None:
         self._address = address
         self._runs: tuple[Array, Array, Array, int, Array] | None = None
         self._order: Array | None = None
         self.duplicates = 0
-        if KERNELS is None or not self._by_runs():
+        if KERNELS is None or not self._by_runs(shared):
             self._order = np.argsort(address, kind="stable")
             ordered = address[self._order]
             self.duplicates = int((ordered[1:] == ordered[:-1]).sum())
 
-    def _by_runs(self) -> bool:
+    def _by_runs(self, shared: Shared) -> bool:
+        """Regions of different ages lie between each other: a run ends where so many bytes are left out. A look at all addresses finds the ends for
+        any number of them: it is 3 ms for two million.
+        """
         if not len(self._address):
             return True
-        return any(self._by_runs_with(gap) for gap in _GAPS)
+        ends = _breaks(self._address, _GAPS[-1], shared)
+        left_out = None if ends is None else self._address[ends] - self._address[ends - 1] - np.uint64(1)
+        for gap in _GAPS:
+            if ends is None or left_out is None:
+                breaks = _breaks(self._address, gap, shared)
+            else:
+                breaks = ends[left_out >= np.uint64(gap)]
+            if breaks is not None and self._by_runs_with(breaks, shared):
+                return True
+        return False
 
-    def _by_runs_with(self, gap: int) -> bool:
-        """Regions of different ages lie between each other: a run ends where so many bytes are left out."""
+    def _by_runs_with(self, breaks: Array, shared: Shared) -> bool:
         address = self._address
-        breaks = _breaks(address, gap)
-        if len(breaks) > 1024 + len(address) // _RUN_ROWS:
-            return False
         first = np.concatenate([[0], breaks]).astype(np.int64)
         last = np.append(breaks, len(address)).astype(np.int64)
         order = np.argsort(address[first], kind="stable")
@@ -189,21 +218,31 @@ class AddressIndex:
         bucket_at = np.concatenate([[0], np.cumsum((spans >> np.uint64(shift)).astype(np.int64) + 1)]).astype(np.int64)
         buckets = np.empty(int(bucket_at[-1]), np.uint32)
         assert KERNELS is not None
-        KERNELS.fill_buckets(address, first, last, bucket_at, shift, buckets)
+        fill_buckets = KERNELS.fill_buckets
+
+        def fill(run: int) -> None:
+            only = slice(run, run + 1)
+            fill_buckets(address, first[only], last[only], bucket_at[run : run + 2], shift, buckets)
+
+        if len(first) <= _MOST_SHARED:
+            for _ in shared(range(len(first)), fill):
+                pass
+        else:
+            fill_buckets(address, first, last, bucket_at, shift, buckets)
         self._runs = first, last, bucket_at, shift, buckets
         return True
 
     def find(self, wanted: Array) -> Array:
         """The row of each address, u32; :data:`NONE` where there is none."""
         wanted = np.ascontiguousarray(wanted, np.uint64)
-        found = np.full(len(wanted), NONE, np.uint32)
         if not len(self._address):
-            return found
+            return np.full(len(wanted), NONE, np.uint32)
         if self._runs is None:
             assert self._order is not None
             return fallback.find(wanted, self._address, self._order)
         first, last, bucket_at, shift, buckets = self._runs
         assert KERNELS is not None
+        found = np.empty(len(wanted), np.uint32)
         KERNELS.find(wanted, self._address, first, last, bucket_at, shift, buckets, found)
         return found
 

@@ -371,7 +371,7 @@ class Walk:
     def resolve(self, shared: Shared = by_oneself) -> Resolved:
         """Put the row of each reference in the place of its address, of which it takes half: nothing can come behind it."""
         if self.resolved is None:
-            index, edges = AddressIndex(self.address.rows), self.edges
+            index, edges = AddressIndex(self.address.rows, shared), self.edges
             self.resolved = Resolved(edges=edges, index=index, lost=self._find_targets(index, shared))
         return self.resolved
 
