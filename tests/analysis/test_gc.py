@@ -107,30 +107,6 @@ def test_ticks_that_are_older_than_a_point_before_them_count_where_they_stand() 
     assert asked.result().collections.values("allocated_bytes")[0] == 60
 
 
-SEGMENTS = [segment(0.1, kind) for kind in (3, 0, 0, 0, 1)]
-
-
-@pytest.mark.parametrize(
-    ("seen", "expected"),
-    [
-        ([BEGUN], 10),
-        (SEGMENTS, 10),  # NativeAOT
-        (SEGMENTS[1:], None),
-        ([segment(1.5, 0)], None),
-        ([*SEGMENTS[1:], segment(3, 3)], None),
-        ([], None),
-    ],
-)
-def test_what_was_there_before_the_recording_began_was_not_allocated_in_it(
-    seen: list[Seen], expected: int | None
-) -> None:
-    """The first collection of a process may come hours after it began."""
-    events = [*seen, tick(1, 10), *started(2, 1), tick(3, 3000), *started(4, 2)]
-    made = gc(traced(*sorted(events, key=lambda one: one.ms)))
-    assert made.collections.values("allocated_bytes")[0] == expected
-    assert made.totals.allocated_bytes == expected
-
-
 def in_background(ms: float, count: int, *phases: tuple[int, float, int]) -> list[Seen]:
     """One of gen2 that takes 9 ms, and its events: id, ms behind its begin, thread of a heap."""
     return [

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.analysis.test_gc import BEGUN, collection, event, in_background, tick
+from tests.analysis.test_gc import BEGUN, collection, event, in_background, segment, tick
 from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of
 
@@ -141,6 +141,35 @@ def sized(ms: float, before: int) -> list[Seen]:
     history = struct.pack("<H6Q6IQI", 0, *(0,) * 6, 0, 1 << 2, 0, 0, 0, 0, 0, 5)
     stats = struct.pack("<8Q2Q3IH2Q", *(0,) * 10, 3, 4, 5, 6, 0, 0)
     return [event(ms, 204, 3, history + struct.pack("<10Q", before, *(0,) * 9) * 5), event(ms + 0.06, 4, 2, stats)]
+
+
+SEGMENTS = [segment(0.1, kind) for kind in (3, 0, 0, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_from_begin"),
+    [
+        ([BEGUN], True),
+        (SEGMENTS, True),  # NativeAOT
+        (SEGMENTS[1:], False),
+        ([segment(0.5, 0)], False),
+        ([*SEGMENTS[1:], segment(4, 3)], False),
+        ([], False),
+    ],
+)
+def test_what_was_there_before_the_recording_began_was_not_allocated_in_it(
+    seen: list[Seen], is_from_begin: bool
+) -> None:
+    """The first collection of a process may come hours after it began; ticks tell what came since the recording did."""
+    events = [*seen, *collection(2, 1, PHASES), *sized(2.7, 100), *collection(5, 2, PHASES), *sized(5.7, 50)]
+    for ticks, later in (([], None), ([tick(1, 10), tick(3, 3000)], 10)):
+        made = gc(traced(*sorted([*events, *ticks], key=lambda one: one.ms)))
+        first = 300 if is_from_begin else later
+        assert made.collections.values("allocated_bytes") == [first, 150]
+        assert made.totals.allocated_bytes == (first or 0) + 150
+        assert made.notes == ()
+        rate = made.totals.allocated_bytes_per_second
+        assert rate == pytest.approx(1000 * ((first or 0) + 150) / (5.2 if first else 3))
 
 
 def test_what_was_allocated_before_one_in_the_background_only_ticks_tell() -> None:

@@ -196,11 +196,14 @@ class _Columns:
 
     @property
     def lacks_ticks(self) -> bool:
-        """Whether there are some of which only ticks tell what was allocated, and none tells it."""
-        for first in range(0, len(self), SLICE_ROWS):
-            last = min(first + SLICE_ROWS, len(self))
-            if (np.isnan(self.values(ALLOCATED, first, last)) & (self.values("place", first, last) >= 0)).any():
-                return True
+        """Whether there are some behind the first of which only ticks tell what was allocated, and none tells it."""
+        for rows in (rows for rows, ticks in self._processes if ticks is None):
+            for first in range(1, len(rows), SLICE_ROWS):
+                values, place = (
+                    rows.column(name, first, min(first + SLICE_ROWS, len(rows))) for name in (ALLOCATED, "place")
+                )
+                if (np.isnan(values) & (place >= 0)).any():
+                    return True
         return False
 
     def table(self, notes: Sequence[str], losses: Losses) -> Table:

@@ -175,9 +175,9 @@ class ProcessCollections:
 
     def _allocated(self, *, is_from_begin: bool) -> None:
         """What came to gen0, large and pinned objects since the collection before; of the first of a process that began while it was recorded all
-        that is there. Of the first of one that began earlier nothing tells it: ticks tell what came since the recording began, and what is there may
-        be hours old. Nor do sizes tell it of one in the background, and of those behind it up to the first that begins when it has ended they tell
-        what is left, for it frees large objects meanwhile: there it is what allocation ticks tell, where there are any.
+        that is there. Of the first of one that began earlier sizes do not tell it, for what is there may be hours old, nor of one in the background,
+        and of those behind it up to the first that begins when it has ended they tell what is left, for it frees large objects meanwhile: there it is
+        what allocation ticks tell, where there are any; of the first since the recording began.
         """
         places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
         before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
@@ -193,10 +193,9 @@ class ProcessCollections:
         """Of each in the background the last such behind it; as many as there are where that has not come."""
         for row, last in zip(rows.tolist(), self.last_by_ticks.tolist(), strict=True):
             self.by_ticks[row : last + 1] = True
-        # of the first its sizes tell all, else ticks where the recording is of the program's start
         is_first = (self.starts["Count"][:1] == 1) & is_from_begin
         self.allocated[:1] = np.where(is_first & self.has_generations[:1], before[:1].sum(axis=1), np.nan)
-        self.by_ticks[:1] = is_first & ~self.has_generations[:1]
+        self.by_ticks[:1] = ~(is_first & self.has_generations[:1])
         self.allocated[self.allocated < 0] = np.nan  # of sizes that are beyond belief
 
     def _committed(self, told: Kept) -> None:

@@ -140,7 +140,7 @@ def gc(source: PathText | Trace) -> GcReport:
     pause ``mark_ms``, ``plan_ms``, ``relocate_ms``, ``compact_ms``, ``sweep_ms`` (.NET 5 and later), and ``rest_ms``, what is left of it: letting
     the threads go is most of that; of one in the background ``initial_mark_ms`` and ``final_mark_ms`` (within pauses), ``concurrent_mark_ms`` and
     ``concurrent_sweep_ms`` (profile gc-collect); ``before_bytes``, ``after_bytes``, ``promoted_bytes``, ``allocated_bytes``
-    (since the one before), ``committed_bytes`` (at its end; .NET 6 and later); sizes also for ``gen0``,
+    (since the one before, or since the recording or the process began), ``committed_bytes`` (at its end; .NET 6 and later); sizes also for ``gen0``,
     ``gen1``, ``gen2``, ``loh`` and ``poh`` (``gen0_before_bytes``, and ``after``, ``survived``, ``free``, ``budget``); ``heaps``,
     ``pinned_objects``, ``finalized_objects``, ``handles``, ``memory_load_percent``, ``induced_by`` (the method that asked for it). What the
     recording does not tell is None. ``.by_heap`` has a row for each heap of a process, of which the server's collector has several: ``pid``,
