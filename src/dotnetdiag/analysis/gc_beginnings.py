@@ -10,12 +10,12 @@ from collections import defaultdict
 
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.kept_events import having, number_of, whole_numbers
-from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.process import RUNTIME_INFORMATION
 from dotnetdiag.trace.table import EventTable
 
-BEGUN, SEGMENT, START = 187, 5, 1
-"""Ids of Runtime/Start, GC/CreateSegment and GC/Start."""
+BEGUN, SEGMENT = RUNTIME_INFORMATION, 5
+"""Ids of Runtime/Start and GC/CreateSegment."""
 _KINDS = frozenset({0, 1, 3})
 """Of segments: of small, of large and of pinned objects. Those for objects that are never moved come when there are some."""
 
@@ -24,21 +24,17 @@ class Beginnings:
     """Takes windows; :meth:`seen` is whether a process began in what came."""
 
     def __init__(self) -> None:
-        self._begun, self._segments, self._starts = (OfTypes(having(number)) for number in (BEGUN, SEGMENT, START))
+        self._begun, self._segments = (OfTypes(having(number)) for number in (BEGUN, SEGMENT))
         self._collecting: set[int] = set()
         self._pids: set[int] = set()
         self._kinds: defaultdict[int, set[int]] = defaultdict(set)
 
-    def wants(self, schema: EventSchema) -> bool:
-        """Begins of runtimes, and segments."""
-        return self._begun.wants(schema) or self._segments.wants(schema)
-
-    def feed(self, window: EventTable) -> None:
-        """Take the next window."""
+    def feed(self, window: EventTable, starts: OfTypes) -> None:
+        """Take the next window; ``starts`` are those of collections."""
         self._pids.update(distinct(self._begun.of(window).numpy("pid")).tolist())
-        segments, starts = self._segments.of(window), self._starts.of(window)
+        segments = self._segments.of(window)
         pids, rows = segments.numpy("pid"), self._segments.rows(window)
-        begun_by, begun = starts.numpy("pid"), self._starts.rows(window)
+        begun_by, begun = starts.of(window).numpy("pid"), starts.rows(window)
         for pid in distinct(pids).tolist():
             if pid not in self._collecting:
                 first = begun[begun_by == pid][:1]

@@ -177,7 +177,7 @@ class GcEvents:
             self._feed(window)
 
     def _feed(self, window: EventTable) -> None:
-        self._beginnings.feed(window)
+        self._beginnings.feed(window, self._starts)
         for number, keeper in self._kept.items():
             events = keeper.events_of(window)
             if number == START:

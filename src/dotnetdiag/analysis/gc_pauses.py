@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.kept_events import Kept
-from dotnetdiag.analysis.pairs import combined_codes, picked
+from dotnetdiag.analysis.pairs import picked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -24,11 +25,10 @@ def next_in_order(events: Kept, since: Kept) -> Array:
     """Of each of ``since`` the row of the event of the same thread that came next, by their places; -1 where none did, or another of ``since``
     before it.
     """
-    codes = np.zeros(len(since) + len(events), np.int64)
-    for columns in ((since.pid, events.pid), (since.tid, events.tid)):
-        codes = combined_codes(codes, np.concatenate(columns))
-    order = np.lexsort((np.append(since.place, events.place), codes))
-    is_event, code = order >= len(since), codes[order]
+    columns = [np.append(since.pid, events.pid), np.append(since.tid, events.tid)]
+    _, thread = combined(columns, len(since) + len(events))
+    order = np.lexsort((np.append(since.place, events.place), thread))
+    is_event, code = order >= len(since), thread[order]
     at = np.flatnonzero(~is_event[:-1] & is_event[1:] & (code[1:] == code[:-1]))
     made = np.full(len(since), -1)
     made[order[at]] = order[at + 1] - len(since)
@@ -37,11 +37,9 @@ def next_in_order(events: Kept, since: Kept) -> Array:
 
 def are_last_of_threads(events: Kept) -> Array:
     """Whether no other of these events of the same thread has come since (bool)."""
-    codes = np.zeros(len(events), np.int64)
-    for column in (events.pid, events.tid):
-        codes = combined_codes(codes, column)
+    first, _ = combined([events.pid[::-1], events.tid[::-1]], len(events))
     made = np.zeros(len(events), np.bool_)
-    made[len(events) - 1 - np.unique(codes[::-1], return_index=True)[1]] = True
+    made[len(events) - 1 - first] = True
     return made
 
 

@@ -52,7 +52,12 @@ def are_states_told(states: Array, count: Array, runtime: RuntimeFacts) -> bool:
     """Whether samples, so many in each of these states, say which threads ran: of what the sampler of .NET 9 tells hardly any did, of a kernel's
     samples some did there too.
     """
-    return runtime.tells_states or float(count[states == _RAN].sum()) >= FEW_RAN * max(float(count.sum()), 1)
+    return runtime.tells_states or not have_few_run(states, count)
+
+
+def have_few_run(states: Array, count: Array) -> bool:
+    """Whether so few ran by samples as where their sampler does not tell it."""
+    return float(count[states == _RAN].sum()) < FEW_RAN * max(float(count.sum()), 1)
 
 
 def native_of(trace: Trace) -> Callable[[], bool]:

@@ -12,7 +12,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.cpu import Marks, cpu
-from dotnetdiag.analysis.native import FEW_RAN, untold_processes
+from dotnetdiag.analysis.native import NO_STATES, have_few_run, untold_processes
 from dotnetdiag.analysis.profile import MethodWeight, State
 from dotnetdiag.analysis.running import without_idle
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -101,7 +101,7 @@ class View(TypedDict, total=False):
     """Folders that PDBs are in, or below: one, or several. They come first. For lines alone."""
 
 
-UNTOLD = "the sampler of .NET 9 does not tell which threads wait: nearly all that ran is called unmanaged too"
+UNTOLD = f"{NO_STATES}: nearly all is called unmanaged"
 
 
 def view_options(arguments: View) -> ViewOptions:
@@ -133,8 +133,9 @@ def _ungrouped(trace: Trace, options: ViewOptions) -> StackProfile:
     made = _sampled(trace, options)
     if not len(made) and is_of_native(trace):  # which no other profile would help
         made = replace(made, notes=(f"the trace has no CPU samples, and seems to be of NativeAOT: {NO_SAMPLER}",))
-    few_ran = int((made.state == State.CPU).sum()) < FEW_RAN * len(made)
-    if few_ran and _are_untold(trace, made):  # which runtime it is takes another look at the file
+    if have_few_run(made.state, np.ones(len(made))) and _are_untold(
+        trace, made
+    ):  # which runtime it is takes another look at the file
         made = replace(made, notes=(*made.notes, UNTOLD))
     if State.CPU in STATES[options.state]:
         made = without_idle(made)  # while the other threads are there
