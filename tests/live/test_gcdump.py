@@ -231,7 +231,7 @@ def test_what_is_collected_once_more_is_told_of_all_types_again(monkeypatch: pyt
     raise AssertionError("none was left before its end")
 
 
-@pytest.mark.parametrize("which", ["_session_of", "_end"])
+@pytest.mark.parametrize("which", ["_told_by", "_end"])
 def test_where_there_are_no_more_threads_it_goes_on_without(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refusing(call: partial[object], answered: object) -> None:
         if call.func.__name__ == which:
@@ -252,24 +252,71 @@ def test_where_there_are_no_more_threads_it_goes_on_without(which: str, monkeypa
         assert_sessions_end(target.pid, before)
 
 
-@pytest.mark.parametrize("trouble", ["refused", "cut", "late"])
+@pytest.mark.parametrize("trouble", ["refused", "cut", "late", "broken"])
 def test_a_session_for_modules_that_fails_is_done_without(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    session_of = heap_modules._session_of
+    begun, told_by = heap_modules._begun, heap_modules._told_by
 
-    def troubled(client: dd.Client) -> bytes | None:
+    def beginning(client: dd.Client) -> dd.TraceSession:
         if trouble == "refused":
             raise TransportError("no more sessions")
+        return begun(client)
+
+    def troubled(session: dd.TraceSession) -> bytes | None:
         if trouble == "late":
             time.sleep(3)  # the session of the heap ends in 0.1 s
-        data = session_of(client)
-        return None if data is None else data[: len(data) // 2]
+        data = told_by(session)
+        if trouble == "broken":
+            raise TransportError("it broke off")
+        return data[: len(data) // 2] if trouble == "cut" and data is not None else data
 
-    monkeypatch.setattr(heap_modules, "_session_of", troubled)
+    monkeypatch.setattr(heap_modules, "_begun", beginning)
+    monkeypatch.setattr(heap_modules, "_told_by", troubled)
     with heap_workload("10", 200_000, 1000) as target:
+        before = threads_of_sessions(target.pid)
         done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+        assert_sessions_end(target.pid, before)
     assert_counts(done.heap, target)
     assert (done.heap.completeness.problems, done.attempts) == ((), 1)
     assert not [path for path in done.heap.type_module.to_pylist() if path and path.startswith("Module(")]
+
+
+@pytest.mark.parametrize("runtime", ["9", "10"])
+def test_the_session_for_modules_has_no_heap_walked(runtime: str, tmp_path: Path) -> None:
+    """It ends beside the one that had, and a runtime may walk once more for a session whose provider another one leaves."""
+    numbers = list[int]()
+    with heap_workload(runtime, 200_000, 1000) as target:
+        for name in ("before.nettrace", "after.nettrace"):
+            assert cli("collect", "-p", target.pid, "-o", tmp_path / name).returncode == 0
+            numbers += dd.gc(dd.open(tmp_path / name)).collections["number"].numpy().tolist()
+            for _ in range(3):
+                done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+                assert (done.heap.completeness.problems, done.walks) == ((), 1)
+    assert len(numbers) == 2
+    assert numbers[1] - numbers[0] == 4 * (1 + done.collects_at_end)
+
+
+@pytest.mark.parametrize("runtime", WALKING)
+def test_a_collection_at_the_end_of_the_session_is_told_of(runtime: str, tmp_path: Path) -> None:
+    """It is the runtime's own, and has no events: the next collection has a number that is higher by two."""
+    numbers = list[int]()
+    with heap_workload(runtime, 1000) as target:
+        for name in ("before.nettrace", "after.nettrace"):
+            done = cli("collect", "-p", target.pid, "-o", tmp_path / name)
+            assert done.returncode == 0
+            numbers += dd.gc(dd.open(tmp_path / name)).collections["number"].numpy().tolist()
+    assert (numbers[1] - numbers[0] == 2) == ("for a collection when the session ended" in done.stderr)
+
+
+def test_a_session_for_modules_is_left_where_the_one_of_the_heap_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise TransportError("no more sessions")
+
+    with heap_workload("10", 1000) as target:
+        before = threads_of_sessions(target.pid)
+        monkeypatch.setattr(heap_collect, "_session", refused)
+        with pytest.raises(TransportError, match="no more sessions"):
+            collect_heap(HeapOptions(target=Target(pid=target.pid)))
+        assert_sessions_end(target.pid, before)
 
 
 @pytest.mark.parametrize("runtime", ["8", "10"])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PAUSE = "some 0.1 to 0.3 s for a million objects, longer on a busy machine"
 
+AT_END = ", and for a collection when the session ended, which .NET before 10 makes and does not tell of"
+
 
 def collect_into(
     options: HeapOptions, output: Path | None, *, force: bool = False, verbose: bool = False, as_json: bool = False
@@ -60,7 +62,7 @@ def say_pause(done: CollectedHeap) -> None:
     """How long the program stood still, how else it went, and whether all is there; what is not, is told of every heap."""
     pause = pause_text(done)
     if pause:
-        echo(f"The process {pause}.", err=True)
+        echo(f"The process {pause}{AT_END if done.collects_at_end else ''}.", err=True)
     heap = done.heap
     if heap.completeness.complete:
         echo(

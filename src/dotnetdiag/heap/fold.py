@@ -59,6 +59,10 @@ class HeapFold:
         """Events of the walk, of types and modules, and of the collection that makes it."""
         return ids.role(schema) is not None
 
+    def wants_beside(self, schema: EventSchema) -> bool:
+        """What another session than that of the walk may tell of: modules."""
+        return ids.role(schema) in (ids.MODULE, ids.PROCESS)
+
     def feed(self, window: EventTable, *, is_beside: bool = False) -> None:
         """Take the next window. Nothing of it is held. ``is_beside``: one of another session, which has lost nothing of a walk."""
         if not is_beside:

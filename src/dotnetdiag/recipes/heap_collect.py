@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ from dotnetdiag.errors import (
     UnsupportedCommand,
     UsageError,
 )
-from dotnetdiag.recipes.heap_modules import RUNDOWN, SAYS_WHAT_ENDS, WHOLE_RUNDOWN, ModulesBeside
+from dotnetdiag.recipes.heap_modules import RUNDOWN, SAYS_WHAT_ENDS, WHOLE_RUNDOWN, ModulesBeside, beside
 from dotnetdiag.recipes.heap_starting import bounded, let_start, waiting_check
 from dotnetdiag.recipes.reading_ahead import TICK_S, ReadingAhead, made_pieces
 from dotnetdiag.recipes.sampler import has_no_sampler
@@ -102,6 +102,10 @@ ENDING_S = 0.5
 NATIVE = "its runtime makes no collection for a session, and tells of no object; a core dump (gcore PID) has them, for a native debugger"
 CAN_BLOCK = 11
 """From this version on threads can wait for room; what is asked in vain costs a connection."""
+COLLECTS_ONCE = 10
+"""From this version on a runtime makes no collection when a session of a heap ends. 3.1, 8.0.33 and 9.0.22 do, without a walk: the provider is told
+then what other sessions want, and takes it for another request.
+"""
 FORGETTING = 8
 """From this version on runtimes forget types by themselves; what is between 3.1 and this could not be looked at."""
 
@@ -139,7 +143,8 @@ class CollectedHeap:
     """A heap, and how it was collected. ``size_bytes``: of what came; ``pause_ms``: how long the program stood still, None where that was
     not told; ``attempts``: more than 1 where something was missing the first time, ``walks`` how many walks they had, and ``all_pauses_ms`` what
     these came to: at least, unless ``are_pauses_known``. Where another session asks for the heap too, the runtime may walk it once more for that one
-    when this one begins anew, and tells nobody. ``session``: by which the heap came, from 1 on: a later one may have told nothing.
+    when this one begins anew, and tells nobody. ``collects_at_end``: the runtime collects everything once more when the session ends, which
+    it tells nobody of. ``session``: by which the heap came, from 1 on: a later one may have told nothing.
     """
 
     heap: Heap
@@ -151,6 +156,7 @@ class CollectedHeap:
     session: int = 1
     all_pauses_ms: float | None = None
     are_pauses_known: bool = True
+    collects_at_end: bool = False
     notes: tuple[str, ...] = field(default=())
 
     @property
@@ -251,6 +257,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
             attempts=attempts,
             all_pauses_ms=sum(ms for ms, _ in pauses) if pauses else None,
             are_pauses_known=all(known for _, known in pauses) and not has_other,
+            collects_at_end=major is None or major < COLLECTS_ONCE,
             walks=len(pauses),
             session=session,
             notes=tuple(walk.notes),
@@ -292,6 +299,8 @@ def _makers() -> tuple[type[HeapFold], type[WindowStream]]:
     from dotnetdiag.export import heap_gcdump  # noqa: F401
     from dotnetdiag.heap.fold import HeapFold
     from dotnetdiag.live.stream import WindowStream
+    from dotnetdiag.recipes import heap_sharing, heap_writing  # noqa: F401
+    from dotnetdiag.transport import kernels  # noqa: F401
 
     return HeapFold, WindowStream
 
@@ -427,15 +436,16 @@ class _Walk:
         """
         if again:
             _flush_types(self._client)
-        with self._stop.waiting():
+        with self._stop.waiting(), beside(self._client) if self._tells_modules() else nullcontext() as modules:
             session, self._waits_for_room = _session(self._client, buffer_mb, self._major)
+            if modules is not None:
+                with suppress(TransportError):  # no more threads: the session tells of them at its end
+                    modules.ask()
+                    self._modules = modules
         broken: DiagnosticsError | None = None
         reading: ReadingAhead | None = None
         try:
             reading = ReadingAhead(session, self._loading.pieces())
-            if self._tells_modules():
-                with suppress(TransportError):  # no more threads: the session tells of them at its end
-                    self._modules = ModulesBeside(self._client)
             self._fold, stream = self._loading.result()
             self._stream = stream(self._fold.wants)
             with self._stop.ending(session):
@@ -542,8 +552,7 @@ class _Walk:
         """
         target = self._options.target
         is_near = target.port is None and target.router is None and not self._starts
-        sends_behind = self._major is not None and self._major >= SAYS_WHAT_ENDS and not self._waits_for_room
-        return is_near and sends_behind and self._tee is None
+        return is_near and self._major is not None and SAYS_WHAT_ENDS <= self._major < CAN_BLOCK and self._tee is None
 
     def _has_all(self, session: TraceSession) -> bool:
         """Whether the walk and all modules are here, so that nobody has to wait for the session's end, which it was asked for."""
@@ -556,7 +565,7 @@ class _Walk:
         """Those that the other session has told of, once all of it is here: some ms, while the heap still comes."""
         if self._modules is None or self._modules.told is None:
             return
-        told = type(self._stream)(self._fold.wants)
+        told = type(self._stream)(self._fold.wants_beside)
         for windows in (told.feed(self._modules.told), told.close()):
             for window in windows:
                 self._fold.feed(window, is_beside=True)
