@@ -20,10 +20,10 @@ import dotnetdiag as dd
 from dotnetdiag.analysis.advice import AdviceFold, AdviceReport
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import Frames
+from dotnetdiag.analysis.lacking import MOST_TOLD
 from dotnetdiag.analysis.nameless import (
     ALL,
     CUT,
-    MOST_TOLD,
     NO_NAMES,
     NOT_TOLD,
     are_nameless,

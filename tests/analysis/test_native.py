@@ -80,7 +80,7 @@ def test_of_several_runtimes_each_has_what_its_own_sampler_tells() -> None:
         pids = [PROCESS, NEXT_PROCESS + PROCESS]
         told, untold = pids if traces[0] is ten else pids[::-1]
         assert figures == {(told, 99.0, 0.0), (untold, None, None)}
-        assert NO_STATES in made.notes
+        assert made.notes == (f"of process {untold}: {NO_STATES}",)
     assert NO_STATES not in threads(merged(ten, ten)).notes
     assert threads(merged(nine, nine)).totals.cpu_ms is None
 

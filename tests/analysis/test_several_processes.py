@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.analysis.test_thread_pool import begun, queued
 from tests.analysis.traces import Seen, allocation_sample, allocation_tick, external, managed, said, traced
+from tests.trace.made import RUNTIME, z16
 
-from dotnetdiag.analysis.allocations import STATED, allocations
+from dotnetdiag.analysis.allocations import STATED, UNNAMED, allocations
+from dotnetdiag.analysis.exceptions import NO_CATCHES, exceptions
+from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.logs import logs
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts
+from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.analysis.thread_pool import TPL, threadpool
-from dotnetdiag.analysis.threads import ThreadsFold, threads
+from dotnetdiag.analysis.threads import NO_SAMPLES, ThreadsFold, threads
 from dotnetdiag.trace.trace import Trace
 
 OTHER = 79
@@ -83,7 +89,7 @@ def test_what_is_not_told_of_a_process_is_none_where_others_tell_it() -> None:
     assert (rows[OTHER]["cpu_ms"], rows[OTHER]["waiting_ms"], rows[OTHER]["samples"]) == (None, None, None)
     own = next(row for pid, row in rows.items() if pid != OTHER)
     assert (own["cpu_ms"], own["samples"], own["allocated_bytes"]) == (9.0, 9, None)
-    assert (made.totals.cpu_ms, made.notes) == (9.0, ())
+    assert (made.totals.cpu_ms, made.notes) == (9.0, (f"of process {OTHER}: {NO_SAMPLES}",))
 
 
 def test_a_sampler_without_states_is_that_of_its_process() -> None:
@@ -93,4 +99,42 @@ def test_a_sampler_without_states_is_that_of_its_process() -> None:
         asked.feed(window)
     made = asked.result()
     assert {row["pid"] == OTHER: row["cpu_ms"] for row in made.threads} == {True: None, False: 9.0}
-    assert (made.totals.cpu_ms, made.notes) == (9.0, (NO_STATES,))
+    assert (made.totals.cpu_ms, made.notes) == (9.0, (f"of process {OTHER}: {NO_STATES}",))
+
+
+def test_what_one_process_does_not_tell_is_said_of_it() -> None:
+    """As NativeAOT, merged with another."""
+    named, bare = (allocation_tick(ms, name, 1000, 24, type_id=7) for ms, name in ((1, "App.T"), (2, "")))
+    made = allocations(of_two(named, *by(10, replace(bare, stack=()))))
+    assert made.notes[1:] == (f"of process {OTHER}: {UNNAMED}", f"of process {OTHER}: {NO_STACKS}")
+    assert allocations(of_two(named, *by(10, named))).notes[1:] == ()
+    assert allocations(of_two(*by(10, replace(bare, stack=())))).notes[1:3] == (UNNAMED, NO_STACKS)
+
+
+def test_who_caught_is_not_told_of_a_process_without_catches() -> None:
+    payload = z16("App.Lost") + z16("") + bytes(16)
+    throw = Seen(ms=1, thread=1, stack=("App.Throw",), provider=RUNTIME, number=80, payload=payload, version=1)
+    catch = Seen(
+        ms=2,
+        thread=1,
+        stack=(),
+        provider=RUNTIME,
+        number=250,
+        payload=struct.pack("<QQ", 0, 0) + z16("App.Catch") + bytes(2),
+    )
+    both = exceptions(of_two(throw, catch, *by(10, throw)))
+    assert both.notes == (f"of process {OTHER}: {NO_CATCHES}",)
+    assert both.totals.caught == 1
+    alone = exceptions(of_two(*by(10, replace(throw, stack=()))))
+    assert (alone.notes, alone.totals.caught) == ((NO_CATCHES, NO_STACKS), None)
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_processes_are_named_and_the_others_counted(count: int) -> None:
+    lacking = Lacking.of(np.repeat(np.arange(6), 2), np.repeat(np.arange(6) >= count, 2))
+    some = ["process 0", "processes 0 and 1", "processes 0, 1 and 2", "processes 0, 1, 2 and another"]
+    said = [*some, "processes 0, 1, 2 and 2 others"][count - 1]
+    assert lacking.notes("none") == (f"of {said}: none",)
+    assert Lacking.of(np.arange(6), np.zeros(6, np.bool_)).notes("none") == ("none",)
+    assert Lacking.of(np.arange(6), np.ones(6, np.bool_)).notes("none") == ()
+    assert Lacking.of(np.zeros(0, np.int64), np.zeros(0, np.bool_)).notes("none") == ()

@@ -20,6 +20,7 @@ from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.groups import Groups, groups
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having
+from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.leaves import with_leaves
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -206,9 +207,10 @@ class _Answer:
         self._profile = with_leaves(made.profile, kept["type"][made.row], types)
         self._losses = made.losses
         notes = [STATED[kind] for kind in kinds] or [NO_EVENTS]
-        if len(own) and all(types[one].startswith("Type(0x") for one in self._kept["type"]):
-            notes.append(UNNAMED)
-        notes += made.unnamed if made.has_stacks else (NO_STACKS,)
+        are_named = np.array([not one.startswith("Type(0x") for one in types], np.bool_)
+        if len(own):
+            notes += Lacking.of(self._kept.pid, are_named[self._kept["type"]]).notes(UNNAMED)
+        notes += (*made.unnamed, *made.stackless.notes(NO_STACKS))
         self._notes = (*notes, *(made.profile.notes if len(own) else ()))
 
     def report(self) -> AllocationReport:

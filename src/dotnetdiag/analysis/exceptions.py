@@ -27,6 +27,7 @@ from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, se
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks, Values, columns_of
+from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.method_words import without_line
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.rows import is_worker
@@ -286,12 +287,12 @@ class _Answer:
 
     def report(self) -> ExceptionReport:
         """The tables."""
-        found = _Sums(self._type, self._thread_id[self._thread])
+        found = _Sums(self._type, self._thread_id[self._thread], self._pid[self._thread])
         for first, rows in self._rows.slices():
             which = self._stacks.of(rows["kind"], rows["time"])
             found.add(first, rows, self._stacks.method[which], self._again(rows["flags"], which))
         notes = self._notes(found)
-        self._tells_catches = NO_CATCHES not in notes
+        self._tells_catches = not found.catchless.are_all
         return ExceptionReport(
             thrown=answer_sliced("exceptions", _COLUMNS, self._count, self._columns, notes, self._losses),
             by_type=self._by_type(found, notes),
@@ -316,8 +317,7 @@ class _Answer:
     def _notes(self, found: _Sums) -> tuple[str, ...]:
         if not self._count:
             return (NO_EVENTS,)
-        notes = [] if len(found.by_catch) else [NO_CATCHES]
-        notes += self._stacks.unnamed if self._stacks.has_stacks else (NO_STACKS,)
+        notes = [*found.catchless.notes(NO_CATCHES), *self._stacks.unnamed, *self._stacks.stackless.notes(NO_STACKS)]
         if self._others >= 0:
             beyond = int(found.by_message.count[found.by_message.keys() % _SPAN - 1 == self._others].sum())
             notes.append(f"{beyond:,} have messages beyond the limit of {MOST_MESSAGES:,}: they count by type alone")
@@ -411,8 +411,9 @@ _FROM_0 = ("method", "caught_by")
 class _Sums:
     """What all rows come to, where slices of them are added in their order."""
 
-    def __init__(self, type_of_kind: Array, thread_of_kind: Array) -> None:
-        self._type, self._thread = type_of_kind + 1, thread_of_kind
+    def __init__(self, type_of_kind: Array, thread_of_kind: Array, pid_of_kind: Array) -> None:
+        self._type, self._thread, self._pid = type_of_kind + 1, thread_of_kind, pid_of_kind
+        self._tells_catches = np.zeros(len(pid_of_kind), np.bool_)
         self.by_type, self.by_message, self.by_method, self.by_catch = (RunningGroups() for _ in range(4))
         self.by_second, self.threads = RunningGroups(), Numbering()
         self.ended = Spread()
@@ -431,6 +432,7 @@ class _Sums:
         self.by_message.add(type_ * _SPAN + rows["message"] + 1, number_, catch)
         self.by_method.add(method * _SPAN + type_, number_, catch)
         told = np.flatnonzero(caught_by >= 0)
+        self._tells_catches[kind_[told]] = True
         self.by_catch.add(caught_by[told] * _SPAN + type_[told], number_[told], catch[told])
         self.by_second.add((ms // 1000).astype(np.int64), number_)
         self.threads.of(type_ * _SPAN + self._thread[kind_])
@@ -441,3 +443,8 @@ class _Sums:
         self.ended.add(catch_ms[is_caught])
         self.again += int(again.sum())
         self.nested += int((rows["flags"] & _NESTED > 0).sum())
+
+    @property
+    def catchless(self) -> Lacking:
+        """The processes of which it is not told who catches."""
+        return Lacking.of(self._pid, self._tells_catches)

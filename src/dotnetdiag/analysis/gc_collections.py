@@ -161,7 +161,7 @@ class GcFold:
         """Who asked for collections, of those that a program asks for; the stacks, and which of them have names; and notes on who is not told."""
         count = self._events.induced.count
         made = self._events.induced.result("Induced collections", "collections", np.ones(count))
-        notes = () if not count else made.unnamed if made.has_stacks else (NO_CALLERS,)
+        notes = (*made.unnamed, *made.stackless.notes(NO_CALLERS)) if count else ()
         return made.method, made.profile, made.has_names, notes
 
 

@@ -171,7 +171,7 @@ class KindStacks:
         )
         own, context = own_frames(profile, of_program=of_program), columns.context
         shown = without_nameless(own, profile, context.losses, is_of_several=context.meaning.is_of_several)
-        self.has_stacks, self.unnamed = bool((own >= 0).any()), shown.notes
+        self.stackless, self.unnamed = shown.stackless, shown.notes
         self.frame = np.empty(len(kind), np.int64)
         self.frame[row] = shown.frame
         self._used, self.method = ranked(self.frame)

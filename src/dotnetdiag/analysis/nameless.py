@@ -16,6 +16,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.frames import Frames
+from dotnetdiag.analysis.lacking import Lacking, processes_text
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.stack_tree import NO_FRAME
@@ -41,20 +42,19 @@ NOT_TOLD = "methods have no names, and are left out: the runtime was gone before
 """The same of a process that was asked itself."""
 ALL = (NO_NAMES, CUT, NOT_TOLD)
 """Of recordings of several processes they say of which: see :func:`tells_of_names`."""
-MOST_TOLD = 3
-"""Processes that a note names."""
 _SUBJECT, _PREDICATE = "methods", " have no names"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Shown:
     """Of each sample of a profile ``frame``: what is shown of its stack, -1 for none; and ``has_names``: whether its process has names, without which
-    a frame that has none is not shown. ``notes``: that some have none, and of several processes which.
+    a frame that has none is not shown. ``notes``: that some have none, and of several processes which. ``stackless``: those without any stack.
     """
 
     frame: Array
     has_names: Array
     notes: tuple[str, ...]
+    stackless: Lacking
 
 
 def without_nameless(shown: Array, profile: Profile, losses: Losses, *, is_of_several: bool) -> Shown:
@@ -70,14 +70,15 @@ def without_nameless(shown: Array, profile: Profile, losses: Losses, *, is_of_se
         for number in np.flatnonzero(lacks).tolist():
             own = are_bare[profile.take(of == number).used_frames()] if is_of_several else are_bare
             lacks[number] = own.sum() >= NEARLY_ALL * len(own)
-    has_names = ~lacks[of]
+    has_names, stackless = ~lacks[of], Lacking.counted(pids, np.bincount(of, minlength=len(pids)), count)
     if not lacks.any():
-        return Shown(frame=shown, has_names=has_names, notes=())
+        return Shown(frame=shown, has_names=has_names, notes=(), stackless=stackless)
     note = NO_NAMES if losses.damage is None else CUT
     return Shown(
         frame=np.where(nameless & ~has_names, NO_FRAME, shown),
         has_names=has_names,
         notes=(_of_processes(note, pids[lacks].tolist()) if is_of_several else note,),
+        stackless=stackless,
     )
 
 
@@ -113,12 +114,7 @@ def of_process_asked(notes: Iterable[str]) -> Mapping[str, str]:
 
 def _of_processes(note: str, pids: Sequence[int]) -> str:
     """One of :data:`ALL`, of some of several processes."""
-    told, more = [str(pid) for pid in pids[:MOST_TOLD]], len(pids) - MOST_TOLD
-    if more > 0:
-        told.append("another" if more == 1 else f"{more:,} others")
-    *first, last = told
-    processes = f"processes {', '.join(first)} and {last}" if first else f"process {last}"
-    return note.replace(_SUBJECT, f"{_SUBJECT} of {processes}", 1)
+    return note.replace(_SUBJECT, f"{_SUBJECT} of {processes_text(pids)}", 1)
 
 
 def _of_all(note: str) -> str:

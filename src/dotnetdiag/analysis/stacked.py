@@ -11,6 +11,7 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.answers import whole
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
+from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.method_words import is_named
 from dotnetdiag.analysis.nameless import without_nameless
 from dotnetdiag.analysis.profile import State
@@ -32,9 +33,9 @@ MOST_STACKS = 100
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stacked:
     """Of each event ``method``: the first of the program in its stack, else the first of .NET that is no machinery (``own_frames``), and its id in
-    ``profile``, ``frame`` (-1 without a stack). ``row`` tells of each sample of ``profile`` whose stack it is. ``has_stacks``: some event has one;
-    ``unnamed``: the note that names of methods are missing, if they are: then those without one are left out, of the samples of ``profile`` whose
-    process lacks names, which ``has_names`` tells.
+    ``profile``, ``frame`` (-1 without a stack). ``row`` tells of each sample of ``profile`` whose stack it is.
+    ``stackless``: the processes none of whose events has one; ``unnamed``: the note that names of methods are missing, if they are: then those
+    without one are left out, of the samples of ``profile`` whose process lacks names, which ``has_names`` tells.
     """
 
     frame: Array
@@ -42,7 +43,7 @@ class Stacked:
     profile: StackProfile
     row: Array
     losses: Losses
-    has_stacks: bool
+    stackless: Lacking
     has_names: Array
     unnamed: tuple[str, ...]
 
@@ -116,7 +117,7 @@ class StackedEvents:
             profile=profile,
             row=row,
             losses=context.losses,
-            has_stacks=not self._count or bool((own >= 0).any()),
+            stackless=shown.stackless,
             has_names=shown.has_names,
             unnamed=shown.notes,
         )

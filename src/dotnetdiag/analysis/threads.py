@@ -7,7 +7,8 @@ in managed code, or not), as far as they were recorded; the rest are what the ot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.exceptions import ExceptionsFold
 from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, fold
 from dotnetdiag.analysis.kept_events import KeptEvents, having
+from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, are_states_told, facts_of
 from dotnetdiag.analysis.profile import DIGITS
 from dotnetdiag.analysis.report import Report
@@ -136,13 +138,11 @@ class ThreadsFold:
         keys = sorted(keyed)
         of_id = Counter(key[:2] for key in keys)
         ran = figures["cpu_ms"]
-        has_samples = len(samples) > 0
         states = self._with_states(samples, threads)
         has_states = len(states) > 0
         first = ran if has_states else figures["samples"]
         keys.sort(key=lambda key: -first.get(key, 0.0))
-        lacking = has_samples and len(states) < len({pid for pid, _, _ in ran})
-        notes = (NO_EVENTS,) if not keys else (NO_SAMPLES,) if not has_samples else (NO_STATES,) if lacking else ()
+        notes = self._notes(keys, {pid for pid, _, _ in ran}, states)
         pids = np.array([pid for pid, _, _ in keys], np.int64)
         columns: dict[str, Column] = {
             "pid": whole(pids),
@@ -181,6 +181,14 @@ class ThreadsFold:
         pids = np.array([threads[number][0][0] for number in samples["thread"].tolist()], np.int64)
         own = ((pid, samples[pids == pid]) for pid in distinct(pids).tolist())
         return {pid for pid, rows in own if are_states_told(rows["state"], rows["count"], runtime.of(pid))}
+
+    @staticmethod
+    def _notes(keys: Sequence[Key], sampled: AbstractSet[int], states: AbstractSet[int]) -> tuple[str, ...]:
+        if not keys:
+            return (NO_EVENTS,)
+        own = {pid for pid, _, _ in keys}
+        without = (Lacking.among(own, own - sampled), NO_SAMPLES), (Lacking.among(sampled, sampled - states), NO_STATES)
+        return tuple(note for lacking, text in without for note in lacking.notes(text))
 
     def _told(self) -> dict[Key, _Life]:
         created, ended = self._lives.created(), self._ended.all()
