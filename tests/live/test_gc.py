@@ -6,7 +6,7 @@ import math
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -58,8 +58,13 @@ DIFFERENCES: Mapping[str, tuple[str, Callable[[Row, Row], bool]]] = {
         ),
     ),
     "pause_ms": (
-        "TraceEvent leaves out what one in the background had of the pause that it begins in, where a young one has the rest",
-        lambda ours, theirs: ours["type"] == "BackgroundGC" and ours["pause_ms"] > theirs["pause_ms"],
+        "TraceEvent leaves out what one in the background had of the pause that it begins in, where a young one has the rest, and takes for its "
+        "own what passed between the begins of its first and its last; and leaves out what passed of one that another follows in its pause",
+        lambda ours, theirs: ours["type"] == "BackgroundGC" or (ours["is_followed"] and not theirs["pause_ms"]),
+    ),
+    "heaps": (
+        "TraceEvent has the number of the first that tells it, also where that changes (DATAS), and none of those before",
+        lambda ours, theirs: ours["heaps"] > max(theirs["heaps"], 1),
     ),
 }
 """What is not the same, why, and where it may be so."""
@@ -95,9 +100,11 @@ def assert_the_same(path: Path) -> GcReport:
     first = True
     behind, until = 9, 0.0
     """How many collections ago the last one in the background began, or was under way."""
-    for row in made.collections.to_pylist():
+    rows = made.collections.to_pylist()
+    for row, following in zip(rows, (*rows[1:], None), strict=False):
         other = theirs.pop((row["pid"], row["number"]))
         ours = {**row, "is_first": first, "is_near_background": behind < 3 or row["type"] == "BackgroundGC"}
+        ours["is_followed"] = following is not None and following["reason"] == "PMFullGC"
         if row["type"] == "BackgroundGC":
             until = math.inf if row["duration_ms"] is None else row["start_ms"] + row["duration_ms"]
         first, behind = False, 0 if row["start_ms"] <= until else behind + 1
@@ -115,7 +122,42 @@ def assert_the_same(path: Path) -> GcReport:
             wrong[name] += not is_equal and not (name in DIFFERENCES and DIFFERENCES[name][1](ours, other))
     assert not theirs
     assert +wrong == Counter()
+    assert_pauses_of_background(path, rows)
     return made
+
+
+STEPS = ("GC/SuspendEEStart", "GC/RestartEEStop", "GC/Start", "GC/Stop")
+
+
+def assert_pauses_of_background(path: Path, rows: Sequence[Row]) -> None:
+    """Of collections in the background, of which TraceEvent has others: each has the suspension that it begins in, where it alone does, and those
+    in its midst.
+    """
+    trace = dd.open(path)
+    tables = [found for name in STEPS if (found := trace.get(name)) is not None]
+    steps = [event for table in tables for event in table.to_pylist()]
+    paused: dict[int, float] = {}
+    for pid in {event["pid"] for event in steps}:
+        stopped: Row = {}
+        begun, under_way = list[Row](), 0
+        for event in sorted((one for one in steps if one["pid"] == pid), key=lambda one: one["time"]):
+            match event["event"]:
+                case "GC/SuspendEEStart":
+                    stopped, begun = event, []
+                case "GC/Start":
+                    begun.append(event)
+                    under_way = event["Count"] if event["Type"] == "BackgroundGC" else under_way
+                case "GC/Stop":
+                    under_way = 0 if event["Count"] == under_way else under_way
+                case "GC/RestartEEStop" if stopped:
+                    is_prepared = stopped["Reason"] == "SuspendForGCPrep" and under_way
+                    if is_prepared or [one["Type"] for one in begun] == ["BackgroundGC"]:
+                        paused[under_way] = paused.get(under_way, 0.0) + event["ms"] - stopped["ms"]
+                    elif any(one["Type"] == "BackgroundGC" for one in begun):
+                        paused[under_way] = math.nan
+    told = {row["number"]: row["pause_ms"] for row in rows if row["type"] == "BackgroundGC" and row["duration_ms"]}
+    known = {number: pause for number, pause in paused.items() if number in told and not math.isnan(pause)}
+    assert {number: told[number] for number in known} == pytest.approx(known, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", [name for name in recordings() if not name.startswith("killed")])

@@ -139,8 +139,8 @@ class Pauses:
         self._told.clear()
 
     def say(self) -> None:
-        """All of them."""
-        if self._told:
+        """All of them, where that was any time."""
+        if any(ms for ms, _ in self._told):
             at_least = "" if all(known for _, known in self._told) else "at least "
             echo(f"The process stood still for {at_least}{sum(ms for ms, _ in self._told):,.1f} ms.", err=True)
 

@@ -16,6 +16,7 @@ from dotnetdiag.transport import Deadline, Stream, processes
 from dotnetdiag.transport.addresses import parse_address
 from dotnetdiag.transport.attempts import connecting_pid, find_endpoints, verify_target
 from dotnetdiag.transport.connecting import connecting
+from dotnetdiag.transport.discovery import verify_peer
 from dotnetdiag.transport.waiting import Blocking, Change, Steps, run
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ class Route:
     def dialling(self) -> Steps[Stream]:
         """Make a connection for one command."""
         raise NotImplementedError
+
+    def dialling_stopped(self) -> Steps[Stream | None]:
+        """Make one to a process that a signal has stopped: it hears what comes then when it goes on. None where that is not known to be so."""
+        yield from ()
+        return None
 
     def finding_pid(self, *, confirmed: bool = False) -> Steps[int | None]:
         """The runtime's process, as this machine sees it; None where the system does not tell. ``confirmed``: also where a peer that may be
@@ -112,6 +118,16 @@ class PidRoute(Route):
         ticks = process.started_ticks
         stream, process.found = yield from connecting_pid(process.pid, known=process.take_known(), started_ticks=ticks)
         return stream
+
+    def dialling_stopped(self) -> Steps[Stream | None]:
+        found = self._process.found
+        if found is None:
+            return None
+        stream = yield from connecting(found.address)
+        if verify_peer(found, stream.peer_pid()) is None:
+            return stream
+        stream.close()
+        return None
 
     def finding_pid(self, *, confirmed: bool = False) -> Steps[int | None]:  # noqa: ARG002 - nothing stands between
         pid: int | None = yield Blocking(self._process.target_pid)
@@ -221,7 +237,9 @@ class ReverseRoute(Route):
 
 
 class WhileOpen:
-    """A route for as long as a session's stream is open: then nobody waits for its end any more."""
+    """A route for as long as a session's stream is open: then nobody waits for its end any more. A process that is stopped is told too: it ends the
+    session when it goes on, also when nobody waits for that; one without events does not notice that nobody reads.
+    """
 
     def __init__(self, route: Route, stream: Stream) -> None:
         self._route, self._stream = route, stream
@@ -231,7 +249,7 @@ class WhileOpen:
         slice_s = DIAL_SLICE_S
         while self._stream.fileno() >= 0:
             try:
-                connection = self._route.dial(Deadline(min(deadline.wait_s("no connection"), slice_s)))
+                connection = self._dial(Deadline(min(deadline.wait_s("no connection"), slice_s)))
             except TimedOut as error:
                 if deadline.is_over:
                     raise TimedOut("no connection", address=error.address, timeout_s=deadline.timeout_s) from error
@@ -246,6 +264,15 @@ class WhileOpen:
                     return connection
                 connection.close()
         raise TransportError("the session is closed", address=self._stream.address)
+
+    def _dial(self, deadline: Deadline) -> Stream:
+        try:
+            return self._route.dial(deadline)
+        except TargetStopped:
+            connection = run(self._route.dialling_stopped(), deadline)
+            if connection is None:
+                raise
+            return connection
 
     look = Route.look
 

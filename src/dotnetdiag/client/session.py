@@ -197,6 +197,14 @@ def fill_from(session: TraceSession, view: memoryview, *, timeout_s: float, quie
         return receive_into(session._progress, session._stream, view, Deadline(timeout_s), quiet_s)
 
 
+def ask_to_end(session: TraceSession, seconds: float) -> None:
+    """Have the runtime told to end a session of which nothing more is wanted, and give it so long to answer. It hears that later, too, when the
+    session is closed by then. One that has nothing more to send would not notice that nobody reads.
+    """
+    session.stop()
+    session._stop_ends_within(seconds)
+
+
 def is_stop_on_its_way(session: TraceSession) -> bool:
     """Whether the runtime has a connection for StopTracing, or has answered: it ends the session, whatever becomes of this program."""
     run = session._stop_run

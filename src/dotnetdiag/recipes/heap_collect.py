@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.client import Client
 from dotnetdiag.client.limits import CLOSE_TIMEOUT_S
-from dotnetdiag.client.session import is_stop_on_its_way
+from dotnetdiag.client.session import ask_to_end, is_stop_on_its_way
 from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import (
     Cancelled,
@@ -45,6 +45,7 @@ from dotnetdiag.recipes.reading_ahead import TICK_S, ReadingAhead, made_pieces
 from dotnetdiag.recipes.sampler import has_no_sampler
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import Target, connected
+from dotnetdiag.transport.attempts import stopped_error
 from dotnetdiag.transport.processes import is_running
 from dotnetdiag.transport.waiting import Outcome, result_of, start_thread
 
@@ -197,7 +198,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
         session = 0
         again = has_other = False
         while True:
-            walk = _Walk(client, options, timeout_s, observer, stop, loading, major=major, starts=starts)
+            walk = _Walk(client, options, timeout_s, observer, stop, loading, pid=pid, major=major, starts=starts)
             session += 1
             try:
                 heap, lost = walk.run(buffer_mb, again=again)
@@ -406,10 +407,11 @@ class _Walk:
         stop: Stop,
         loading: _Loading,
         *,
+        pid: int | None,
         major: int | None,
         starts: bool,
     ) -> None:
-        self._starts, self._major = starts, major
+        self._pid, self._starts, self._major = pid, starts, major
         self._client, self._options, self._timeout_s = client, options, timeout_s
         self._observer, self._stop = observer, stop
         self._tee = None if options.raw is None else options.raw()
@@ -436,15 +438,25 @@ class _Walk:
         """
         if again:
             _flush_types(self._client)
-        with self._stop.waiting(), beside(self._client) if self._tells_modules() else nullcontext() as modules:
+        with beside(self._client) if self._tells_modules() else nullcontext() as modules:
+            broken = self._received(buffer_mb, modules)
+        self._feed(self._stream.flush() if self._has_left or self._is_whole else self._stream.close())
+        if self._has_windows:
+            self.pauses = self._fold.pauses()
+        lost = self._stream.losses.lost or 0
+        del self._stream  # memory that the graph needs now
+        return self._result(broken), lost
+
+    def _received(self, buffer_mb: int, modules: ModulesBeside | None) -> DiagnosticsError | None:
+        """Take what comes of one session, until it has ended or is left; what broke it where objects had come by then."""
+        with self._stop.waiting():
             session, self._waits_for_room = _session(self._client, buffer_mb, self._major)
+        reading: ReadingAhead | None = None
+        try:
             if modules is not None:
                 with suppress(TransportError):  # no more threads: the session tells of them at its end
                     modules.ask()
                     self._modules = modules
-        broken: DiagnosticsError | None = None
-        reading: ReadingAhead | None = None
-        try:
             reading = ReadingAhead(session, self._loading.pieces())
             self._fold, stream = self._loading.result()
             self._stream = stream(self._fold.wants)
@@ -455,23 +467,19 @@ class _Walk:
                     self._has_left = self._is_ended_early()
                     if not self._has_left and (isinstance(error, Cancelled) or not self._fold.objects):
                         raise
-                    broken = None if self._has_left else error
+                    return None if self._has_left else error
+            return None
         finally:
             if reading is not None:
                 reading.close()
             if not (self._is_whole and self._is_left_to_end(session)):
+                ask_to_end(session, TICK_S)
                 session.abort()  # what it still has nobody waits for
                 with suppress(DiagnosticsError):
                     session.close(timeout_s=TICK_S if self._has_left else CLOSE_TIMEOUT_S)
                 self.over.set()
             if self._has_windows:
                 self.pauses = self._fold.pauses()
-        self._feed(self._stream.flush() if self._has_left or self._is_whole else self._stream.close())
-        if self._has_windows:
-            self.pauses = self._fold.pauses()
-        lost = self._stream.losses.lost or 0
-        del reading, self._stream  # 8 MB, which the graph needs now
-        return self._result(broken), lost
 
     def _result(self, broken: DiagnosticsError | None) -> Heap | None:
         heaps = self._fold.result() if self._has_windows else ()
@@ -520,7 +528,10 @@ class _Walk:
             if now - told >= TICK_S:
                 told = now
                 self._observer.progress(*seen[:2], self.size_bytes, now - began)
-            if asked_at is None and (self._fold.stopped or now - came > self._quiet_s(seen)):
+            is_quiet = asked_at is None and now - came > self._quiet_s(seen)
+            if is_quiet and not self._fold.stopped and (stopped := self._stopped()):
+                raise stopped
+            if asked_at is None and (self._fold.stopped or is_quiet):
                 asked_at = came = time.monotonic()
                 self.has_asked = True
                 session.stop()
@@ -530,6 +541,10 @@ class _Walk:
                 if any(seen):
                     self.notes.append(NOT_ENDED)
                 return
+
+    def _stopped(self) -> TargetStopped | None:
+        """That a signal has stopped the target, where that is seen."""
+        return None if self._pid is None else stopped_error(self._pid, self._pid)
 
     def _prepare(self) -> None:
         """Have references resolved, by two threads: the runtime and who reads have nothing to do now."""

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dotnetdiag.client import Client
-from dotnetdiag.client.session import fill_from
+from dotnetdiag.client.session import ask_to_end, fill_from
 from dotnetdiag.errors import Cancelled, DiagnosticsError, TimedOut
 from dotnetdiag.transport.waiting import Outcome, start_thread
 
@@ -53,7 +53,8 @@ class ModulesBeside:
         self.is_asked = True
 
     def leave(self) -> None:
-        """Nobody asks: have the session end, which without events does not notice that nobody reads."""
+        """Nobody asks: have the session end."""
+        ask_to_end(self._session, _LEAVE_S)
         with suppress(DiagnosticsError):
             self._session.close(timeout_s=_LEAVE_S)
 
