@@ -18,8 +18,9 @@ from tests.client.shells import Stage, within_limits
 
 from dotnetdiag.client import Client, arguments
 from dotnetdiag.client.aio import AsyncClient
+from dotnetdiag.client.routes import PidRoute, WhileOpen
 from dotnetdiag.errors import ProcessNotFound, TargetStopped, TimedOut, TransportError, UsageError
-from dotnetdiag.transport import UnixAddress, attempts, candidates, processes
+from dotnetdiag.transport import Deadline, UnixAddress, attempts, candidates, processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks through /proc")
 
@@ -159,6 +160,23 @@ def test_a_target_that_stands_still_is_told_at_once(
     os.kill(child.pid, signal.SIGCONT)
     for client in by_each_way:
         assert within_limits(client.process_info).pid == INFO.pid
+
+
+def test_a_target_that_stands_still_hears_that_its_session_is_to_end(
+    stage: Stage, child: subprocess.Popen[bytes]
+) -> None:
+    """Also where nobody waits for its answer: what it was sent is there when it goes on."""
+    route = PidRoute(child.pid)
+    first = route.dial(Deadline(PATIENCE_S))
+    stop(child)
+    with pytest.raises(TargetStopped):
+        route.dial(Deadline(PATIENCE_S))
+    WhileOpen(route, first).dial(Deadline(PATIENCE_S)).close()
+    unknown = PidRoute(child.pid)
+    with pytest.raises(TimedOut):
+        WhileOpen(unknown, first).dial(Deadline(0.1))
+    os.kill(child.pid, signal.SIGCONT)
+    first.close()
 
 
 def test_a_target_that_was_killed_is_told_at_once(

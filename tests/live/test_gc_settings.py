@@ -83,7 +83,8 @@ SERVER = {"gcServer": "1", "GCHeapCount": "2"}
         ("8", {"GCName": "libclrgc.so"}),
         ("10", {"GCName": "libclrgc.so", **SERVER}),
         ("9", {"gcConcurrent": "0", "GCgen0size": "100000"}),
-        ("10", {"GCConserveMemory": "7", "GCHeapHardLimit": "10000000"}),
+        ("10", {"GCConserveMemory": "5"}),
+        ("9", {"GCHeapHardLimit": "20000000"}),
     ],
     ids=str,
 )

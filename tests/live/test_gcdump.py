@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.heap.help import oracle_types, types_of
@@ -27,6 +28,7 @@ from dotnetdiag.heap import Heap
 from dotnetdiag.recipes import heap_collect, heap_modules
 from dotnetdiag.recipes.heap_collect import HeapObserver, HeapOptions, collect_heap
 from dotnetdiag.recipes.heap_watch import HeapWatchObserver, watch_heaps
+from dotnetdiag.recipes.reading_ahead import ReadingAhead
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.target import Target
 from dotnetdiag.transport.waiting import start_thread
@@ -630,6 +632,57 @@ def test_a_process_that_is_stopped_in_the_middle_is_given_up() -> None:
         finally:
             os.kill(target.pid, signal.SIGCONT)
     assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize("session", ["of modules", "of the heap"])
+def test_a_session_of_a_process_that_is_stopped_ends_when_it_goes_on(
+    session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for it then, and one without events would not notice that."""
+    session_of = heap_collect._session
+    with heap_workload("10", 100_000, 1000) as target:
+        before = threads_of_sessions(target.pid)
+
+        def stopping(*given: Any) -> Any:
+            opened = session_of(*given) if session == "of the heap" else None
+            os.kill(target.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, target.pid, os.WSTOPPED)
+            return opened or session_of(*given)
+
+        monkeypatch.setattr(heap_collect, "_session", stopping)
+        try:
+            with pytest.raises(dd.TargetStopped, match="kill -CONT"):
+                collect_heap(HeapOptions(target=Target(pid=target.pid), timeout=2))
+        finally:
+            os.kill(target.pid, signal.SIGCONT)
+        assert_sessions_end(target.pid, before)
+
+
+@pytest.mark.parametrize("moment", ["modules are asked", "the first piece", "a later piece", "references are resolved"])
+def test_what_is_interrupted_leaves_no_session_in_the_process(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a program that goes on, as a notebook does."""
+    pieces: list[object] = []
+
+    def interrupted(after: Any, *given: Any) -> Any:
+        pieces.append(given)
+        if len(pieces) > (moment == "a later piece") * 3:
+            raise KeyboardInterrupt
+        return after(*given)
+
+    of: dict[str, tuple[Any, str]] = {
+        "modules are asked": (heap_modules.ModulesBeside, "ask"),
+        "references are resolved": (heap_collect._Walk, "_prepare"),
+    }
+    place, name = of.get(moment, (ReadingAhead, "read"))
+    call = getattr(place, name)
+    monkeypatch.setattr(place, name, lambda *given: interrupted(call, *given))
+    with heap_workload("10", 300_000, 1000) as target:
+        before = threads_of_sessions(target.pid)
+        with pytest.raises(KeyboardInterrupt):
+            dd.heap(target.pid)
+        assert_sessions_end(target.pid, before)
+        monkeypatch.undo()
+        assert cli("collect", "-p", target.pid, "-o", os.devnull).returncode == 0
 
 
 def test_cancelling_leaves_the_process_as_it_was() -> None:

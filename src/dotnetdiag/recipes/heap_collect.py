@@ -209,6 +209,9 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
                     break
                 if isinstance(error, TransportError) and life.has_ended():
                     raise ConnectionEnded(ENDED) from error
+                stopped = stopped_error(pid, pid) if pid is not None and isinstance(error, TimedOut) else None
+                if stopped is not None:
+                    raise stopped from error
                 if not (starts and isinstance(error, TimedOut)):
                     raise
                 heap, lost = None, 0
