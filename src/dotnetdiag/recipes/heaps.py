@@ -31,9 +31,10 @@ def heap(
     from 1). A path where nothing is names a file, which is missing: to listen there, say ``/run/port,listen``.
 
     A runtime makes a blocking collection of everything and walks its heap: the program stands still for that (``facts.pause_ms`` says for
-    how long); one that waits at its start is let run before. ``timeout`` is how long nothing may come of it: no object, no answer, no
-    runtime where one is waited for (None: 30 s, and the runtime however long); ``buffer_mb`` is of the session in the target (1024).
-    ``progress`` gets objects, references, bytes and seconds, several times a second. Whether all is there says ``completeness``.
+    how long), and before .NET 10 for another collection when the session ends; one that waits at its start is let run before. ``timeout`` is
+    how long nothing may come of it: no object, no answer, no runtime where one is waited for (None: 30 s, and the runtime however long);
+    ``buffer_mb`` is of the session in the target (1024). ``progress`` gets objects, references, bytes and seconds, several times a second.
+    Whether all is there says ``completeness``.
 
     Raises InputError and FormatError for a file; TimedOut, NotPossible for NativeAOT, which walks no heap, ConnectionEnded for a process that
     has gone, Cancelled, and the errors of the client.
