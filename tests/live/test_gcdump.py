@@ -254,6 +254,23 @@ def test_where_there_are_no_more_threads_it_goes_on_without(which: str, monkeypa
         assert_sessions_end(target.pid, before)
 
 
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_beside_another_session_a_heap_is_walked_once(runtime: str, tmp_path: Path) -> None:
+    """A runtime that has told of its types does so once more when a session of theirs begins and ends, whatever other sessions go on."""
+    with (
+        heap_workload(runtime, 100_000, 1000) as target,
+        dd.Client(target.pid) as client,
+        client.trace(f"{heap_collect.RUNTIME}:0x1:4", rundown_keyword=0) as session,
+    ):
+        saving = threading.Thread(target=session.save, args=(tmp_path / "x.nettrace",))
+        saving.start()
+        for _ in range(3):
+            done = collect_heap(HeapOptions(target=Target(pid=target.pid)))
+            assert (done.heap.completeness.problems, done.attempts, done.walks) == ((), 1, 1)
+        session.stop()
+        saving.join()
+
+
 @pytest.mark.parametrize("trouble", ["refused", "cut", "late", "broken"])
 def test_a_session_for_modules_that_fails_is_done_without(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, told_by = heap_modules._begun, heap_modules._told_by

@@ -1,7 +1,8 @@
 """Collect the heap of a running process: one walk over it, which the runtime makes while the program stands still.
 
 Rule 1: a short session before it has a runtime forget which types it has told of that would tell of each once (.NET Core 3). Others forget it
-when the last session ends that asked for types, and such a session does no more (measured: 8.0.33, 9.0.22, 10.0.14); it takes 0.1 s.
+when the last session of their provider ends, and such a session does no more (measured: 8.0.33, 9.0.22, 10.0.14); it takes 0.1 s. So it is
+made where another session seems to go on, which may be of that provider: to find out that types have no names takes a second walk.
 Rule 2: what comes is made a graph while it comes; no file is needed, and nothing waits. What that takes is loaded while the runtime walks.
 Rule 3: where something is missing, all is collected once more, and with a larger buffer where events were lost. A session that began while
 another one had a walk made was not told of the types that came before. A runtime answers when it has walked (.NET 8 and
@@ -40,7 +41,7 @@ from dotnetdiag.errors import (
     UsageError,
 )
 from dotnetdiag.recipes.heap_modules import RUNDOWN, SAYS_WHAT_ENDS, WHOLE_RUNDOWN, ModulesBeside, beside
-from dotnetdiag.recipes.heap_starting import bounded, let_start, waiting_check
+from dotnetdiag.recipes.heap_starting import bounded, has_other_sessions, let_start, waiting_check
 from dotnetdiag.recipes.reading_ahead import TICK_S, ReadingAhead, made_pieces
 from dotnetdiag.recipes.sampler import has_no_sampler
 from dotnetdiag.recipes.stop import Stop
@@ -196,7 +197,7 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
         pauses: list[tuple[float, bool]] = []
         earlier: tuple[Heap, int, int] | None = None
         session = 0
-        again = has_other = False
+        again, has_other = has_other_sessions(pid), False
         while True:
             walk = _Walk(client, options, timeout_s, observer, stop, loading, pid=pid, major=major, starts=starts)
             session += 1
@@ -437,7 +438,7 @@ class _Walk:
 
     def run(self, buffer_mb: int, *, again: bool = False) -> tuple[Heap | None, int]:
         """(the heap, None where no object came before the session ended; how many events were lost). ``again``: behind another, which was told of
-        types.
+        types, or beside one.
         """
         if again:
             _flush_types(self._client)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from dotnetdiag.durations import seconds_of
 from dotnetdiag.errors import DiagnosticsError, TimedOut
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.suspension import holds, is_held, resume
+from dotnetdiag.transport import processes
 
 STARTING_S = 5.0
 """A runtime that is let run does so within milliseconds."""
@@ -39,6 +41,21 @@ def bounded(client: Client, timeout_s: float) -> Iterator[None]:
         yield
     finally:
         client.timeout_s = before
+
+
+def has_other_sessions(pid: int | None) -> bool:
+    """Whether other sessions seem to go on in a process of this machine: beside the thread that waits for who asks, a runtime has one for each that
+    is sent (8 to 10, as Linux shows it).
+    """
+    threads = (processes.read(pid, f"task/{number}/comm") for number in _threads(pid)) if pid is not None else ()
+    return sum((name or b"").startswith(b".NET EventPipe") for name in threads) > 1
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(processes.PROC / str(pid) / "task")
+    except OSError:
+        return []
 
 
 def let_start(client: Client, stop: Stop) -> bool:
