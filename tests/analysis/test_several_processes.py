@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.analysis.test_thread_pool import begun, queued
+from tests.analysis.test_thread_pool import begun, queued, worker
 from tests.analysis.traces import Seen, allocation_sample, allocation_tick, external, managed, said, traced
 from tests.trace.made import RUNTIME, z16
 
@@ -17,7 +17,7 @@ from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.logs import logs
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts
 from dotnetdiag.analysis.stacked import NO_STACKS
-from dotnetdiag.analysis.thread_pool import TPL, threadpool
+from dotnetdiag.analysis.thread_pool import NO_QUEUE, TPL, UNQUEUED, threadpool
 from dotnetdiag.analysis.threads import NO_SAMPLES, ThreadsFold, threads
 from dotnetdiag.trace.trace import Trace
 
@@ -81,6 +81,16 @@ def test_a_queue_that_is_left_out_is_named() -> None:
     assert made.totals.count == 10
     assert f"of which the recording has tasks alone: {OTHER}" in made.notes[0]
     assert threadpool(of_two(*work)).notes == ()
+
+
+def test_a_process_whose_queue_is_not_told_is_said_to_be_one() -> None:
+    waited = [queued(1, 1, 7), begun(2, 1, 7), worker(3, 1)]
+    assert threadpool(of_two(*waited, *by(10, worker(1, 2)))).notes == (f"of process {OTHER}: {NO_QUEUE}",)
+    assert threadpool(of_two(*waited, *by(10, begun(1, 10, 7), worker(1, 2)))).notes == (
+        f"of process {OTHER}: {UNQUEUED}",
+    )
+    assert threadpool(of_two(*by(10, begun(1, 10, 7), worker(1, 2)))).notes == (UNQUEUED,)
+    assert threadpool(of_two(*waited, *by(10, *waited))).notes == ()
 
 
 def test_what_is_not_told_of_a_process_is_none_where_others_tell_it() -> None:

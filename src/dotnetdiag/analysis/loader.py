@@ -18,6 +18,7 @@ from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.intervals import covered_ms
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, others_told, words_of
+from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.pairs import first_rows, latest_rows, pairs, picked
 from dotnetdiag.analysis.profile import State
@@ -47,7 +48,9 @@ NO_BINDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderTotals:
-    """``bind_ms`` and ``type_ms``: time in which some thread did that, binds within binds once; None where the recording does not tell."""
+    """``types`` were loaded to their ends. ``bind_ms`` and ``type_ms``: time in which some thread did that, binds within binds once; None where the
+    recording does not tell.
+    """
 
     assemblies: int
     binds: int
@@ -126,8 +129,8 @@ class LoaderFold:
         types, typed = self._types.all(), self._typed.all()
         stop = pairs(types.ms, [types.pid, types["TypeLoadStartID"]], typed.ms, [typed.pid, typed["TypeLoadStartID"]])
         notes = [] if len(assemblies) or len(made) else [NO_EVENTS]
-        if len(assemblies) and not len(made):
-            notes.append(NO_BINDS)
+        told_of = {*assemblies.pid.tolist()}
+        notes += Lacking.among(told_of, told_of - {*made.pid.tolist()}).notes(NO_BINDS)
         notes += others_told("modules, assemblies and types", [self._texts, self._typed.texts])
         self._notes = tuple(notes)
         loaded = picked(typed.ms, stop, np.nan) - types.ms
@@ -145,7 +148,7 @@ class LoaderFold:
                 binds=len(made),
                 failed=failed,
                 bind_ms=bind_ms if len(made) else None,
-                types=len(types),
+                types=int((stop >= 0).sum()),
                 type_ms=covered_ms(types.pid, types.ms, types.ms + np.nan_to_num(loaded)) if len(types) else None,
             ),
             notes=self._notes,

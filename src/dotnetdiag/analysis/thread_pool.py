@@ -16,9 +16,10 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, number, whole
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.fold import Seconds, fold, recorded_in, seconds_of
+from dotnetdiag.analysis.fold import OfTypes, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
 from dotnetdiag.analysis.kind_rows import Values, columns_of
+from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.running_groups import KeyedGroups
@@ -54,6 +55,10 @@ NO_EVENTS = (
 NO_QUEUE = (
     "how long work waited is not told: record with --clrevents threading "
     "--providers System.Diagnostics.Eventing.FrameworkEventSource:0x2:5"
+)
+UNQUEUED = (
+    "how long work waited is not told: of what was begun the runtime did not tell when it was queued, as of all that is queued before one of its "
+    "threads works for the first time in a session"
 )
 BESIDE = "work of other processes is left out, of which the recording has {1} alone: {0} (ask of the recording of each)"
 ONLY_TASKS = "of what was queued the recording has the tasks alone"
@@ -124,6 +129,7 @@ class ThreadPoolFold:
             by="TaskID",
             told=("tid",),
         )
+        self._begun, self._has_begun = OfTypes(of_source(FRAMEWORK, DEQUEUED)), set[int]()
         self._workers = KeptEvents(having(*WORKERS), ("ActiveWorkerThreadCount",))
         self._adjusted = KeptEvents(having(ADJUSTED), ("AverageThroughput", "NewWorkerThreadCount", "Reason"))
         self._reasons: Callable[[int], str] | None = None
@@ -136,6 +142,9 @@ class ThreadPoolFold:
         """Take the next window."""
         for one in (self._work, self._tasks):
             one.feed(window)
+        begun = self._begun.rows(window)
+        if len(begun):
+            self._has_begun |= set(distinct(window.numpy("pid")[begun]).tolist())
         found = self._workers.events_of(window)
         if len(found):
             kept = self._workers.of(found)
@@ -151,11 +160,15 @@ class ThreadPoolFold:
         made = tasks if _tells_more(tasks, work) else work
         workers, adjusted = self._workers.all(), self._adjusted.all()
         notes = []
-        if not len(made):
-            notes.append(NO_QUEUE if len(workers) or len(adjusted) else NO_EVENTS)
-        elif made is tasks:
-            notes.append(ONLY_TASKS)
         beside = _beside(work if made is tasks else tasks, made)
+        queued = {*made.pid.tolist(), *beside}
+        worked = {*distinct(workers.pid).tolist(), *distinct(adjusted.pid).tolist(), *self._has_begun}
+        if not len(made) and not worked:
+            notes.append(NO_EVENTS)
+        for pids, note in ((worked - self._has_begun, NO_QUEUE), (worked & self._has_begun, UNQUEUED)):
+            notes += Lacking.among(worked | queued, pids - queued).notes(note)
+        if len(made) and made is tasks:
+            notes.append(ONLY_TASKS)
         if beside:
             notes.append(BESIDE.format(", ".join(map(str, beside)), "tasks" if made is work else "queued work"))
         notes += made.stacks.unnamed if len(made) else ()
