@@ -6,7 +6,6 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
 import pytest
 from tests.analysis.traces import Seen, traced
@@ -17,7 +16,6 @@ from dotnetdiag.analysis import exceptions as room
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.exceptions import NO_CATCHES, NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
 from dotnetdiag.analysis.fold import fold, seconds_of
-from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.errors import UsageError
@@ -292,8 +290,5 @@ def test_of_several_lines_of_a_method_who_catches_is_the_method() -> None:
     told = "void [probe] Probe::Main(string[])"
     named = "probe!Probe.Main(class System.String[])"
 
-    class Lined:
-        def names(self) -> list[str]:
-            return [f"{named} probe.cs:14", f"{named} probe.cs:~20", named, "probe!Probe.Run(int32) probe.cs:3"]
-
-    assert room._as_frames([told], cast("Frames", Lined())) == [named]
+    lined = [f"{named} probe.cs:14", f"{named} probe.cs:~20", named, "probe!Probe.Run(int32) probe.cs:3"]
+    assert room._as_frames([told], lined) == [named]

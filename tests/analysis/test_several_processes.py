@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from tests.analysis.traces import Seen, allocation_sample, allocation_tick, exte
 from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis.allocations import STATED, UNNAMED, allocations
-from dotnetdiag.analysis.exceptions import NO_CATCHES, exceptions
+from dotnetdiag.analysis.exceptions import NO_CATCHES, _Catchers, exceptions
+from dotnetdiag.analysis.kind_rows import KindStacks
 from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.logs import logs
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts
@@ -137,6 +139,31 @@ def test_who_caught_is_not_told_of_a_process_without_catches() -> None:
     assert both.totals.caught == 1
     alone = exceptions(of_two(*by(10, replace(throw, stack=()))))
     assert (alone.notes, alone.totals.caught) == ((NO_CATCHES, NO_STACKS), None)
+
+
+class Named:
+    """Stacks of two processes, whose frames have other parameters."""
+
+    def frame_names(self, pid: int | None) -> list[str]:
+        own = {1: ["lib!Lib.Pool.Run(int32)", "lib!Lib.Same()"], 2: ["lib!Lib.Pool.Run(class T)", "lib!Lib.Same()"]}
+        return own[pid] if pid is not None else [name for names in own.values() for name in names]
+
+
+def test_who_catches_is_named_by_the_stacks_of_its_process() -> None:
+    """Two runtimes may have a method with other parameters each, and tell of who catches as their metadata has it."""
+    told = ["void [lib] Lib.Pool::Run(!!0)", "void [lib] Lib::Same()", "?"]
+    catchers = _Catchers(told, cast("KindStacks", Named()), np.array([2, 1, 2]))
+    kind, method = np.array([0, 1, 2, 1, 0, 1]), np.array([0, 0, 1, 1, 2, -1], np.int32)
+    found = catchers.of(kind, method)
+    assert [catchers.names[one] for one in found[:5]] == [
+        "lib!Lib.Pool.Run(class T)", "lib!Lib.Pool.Run(int32)", "lib!Lib.Same()", "lib!Lib.Same()", "?",
+    ]  # fmt: skip
+    assert found[2] == found[3]
+    assert found[5] == -1
+    alone = _Catchers(told[:1], cast("KindStacks", Named()), np.array([1, 1]))
+    assert alone.names == ["lib!Lib.Pool.Run(!!0)"], "which of them it is is not known"
+    none = _Catchers([], cast("KindStacks", Named()), np.array([1]))
+    assert none.of(np.array([0]), np.array([-1])).tolist() == [-1]
 
 
 @pytest.mark.parametrize("count", range(1, 6))

@@ -24,7 +24,6 @@ from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, numbe
 from dotnetdiag.analysis.exception_ends import FollowedExceptions
 from dotnetdiag.analysis.filters import are_rethrown
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
-from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks, Values, columns_of
 from dotnetdiag.analysis.lacking import Lacking
@@ -39,6 +38,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -228,14 +228,33 @@ class ExceptionsFold:
             stacks=stacks,
             types=self._types.names,
             messages=self._messages.names,
-            methods=_as_frames(self._methods.names, stacks.frames),
+            methods=self._methods.names,
             losses=self._losses.told,
             seconds=in_seconds(self._seconds),
         )
         return answer.report()
 
 
-def _as_frames(names: Sequence[str], frames: Frames) -> list[str]:
+class _Catchers:
+    """Who catches, as the frames of that method are called: of several processes in the stacks of each, which may have other runtimes."""
+
+    def __init__(self, methods: Sequence[str], stacks: KindStacks, pid_of_kind: Array) -> None:
+        pids, self._process = ranked(pid_of_kind)
+        each = (
+            _as_frames(methods, stacks.frame_names(pid if len(pids) > 1 else None)) for pid in pids.tolist() or [None]
+        )
+        numbers: dict[str, int] = {}
+        self._numbers = np.array([[numbers.setdefault(name, len(numbers)) for name in one] for one in each], np.int64)
+        self.names = list(numbers)
+
+    def of(self, kind: Array, method: Array) -> Array:
+        """The number among :attr:`names` of each row's method, which was told by number; -1 for none."""
+        if not self.names:
+            return np.full(len(method), -1, np.int64)
+        return np.where(method >= 0, self._numbers[self._process[kind], method], -1)
+
+
+def _as_frames(names: Sequence[str], frames: Sequence[str]) -> list[str]:
     """``void [module] Type::Method(parameters)`` as the frame of that method is called, ``module!Type.Method(parameters)``: who catches is on the
     stack. There ``string`` is ``class System.String``; where several methods have such a name, or none, the parameters stay as they are. By lines
     it is that method too: which of its lines catches is not told.
@@ -243,7 +262,7 @@ def _as_frames(names: Sequence[str], frames: Frames) -> list[str]:
     if not names:
         return []
     of = defaultdict[str, set[str]](set)
-    for name in frames.names():
+    for name in frames:
         of[_without_parameters(name)].add(without_line(name))
     made = []
     for name in names:
@@ -281,8 +300,9 @@ class _Answer:
         self._texts = {
             "type": Text.from_pylist([*types, ""]),
             "message": Text.from_pylist([*messages, ""]),
-            "caught_by": Text.from_pylist([*methods, ""]),
         }
+        self._catchers = _Catchers(methods, stacks, self._pid[self._thread])
+        self._texts["caught_by"] = Text.from_pylist([*self._catchers.names, ""])
         self._losses, self._seconds = losses, seconds
 
     def report(self) -> ExceptionReport:
@@ -290,7 +310,8 @@ class _Answer:
         found = _Sums(self._type, self._thread_id[self._thread], self._pid[self._thread])
         for first, rows in self._rows.slices():
             which = self._stacks.of(rows["kind"], rows["time"])
-            found.add(first, rows, self._stacks.method[which], self._again(rows["flags"], which))
+            caught_by = self._catchers.of(rows["kind"], rows["caught_by"])
+            found.add(first, rows, self._stacks.method[which], self._again(rows["flags"], which), caught_by)
         notes = self._notes(found)
         self._tells_catches = not found.catchless.are_all
         return ExceptionReport(
@@ -343,6 +364,9 @@ class _Answer:
             return number(values(name))
         if name == "method":
             return self._stacks.methods(self._stacks.of(values("kind"), values("time")))
+        if name == "caught_by":
+            caught_by = self._catchers.of(values("kind"), values(name))
+            return Coded(self._texts[name], caught_by, mask(caught_by >= 0))
         if name in self._texts:
             which = self._type[values("kind")] if name == "type" else values(name)
             return Coded(self._texts[name], which, mask(which >= 0))
@@ -422,9 +446,9 @@ class _Sums:
         self.first_ms, self.last_ms = np.full(types, np.inf), np.full(types, -np.inf)
         self.longest_of, self.caught_of = np.zeros(types), np.zeros(types, np.int64)
 
-    def add(self, first: int, rows: Array, method: Array, again: Array) -> None:
-        """The next rows, the first of which has that number; which ``method`` each is of, and whether it was thrown ``again``."""
-        ms, catch_ms, caught_by = rows["ms"], rows["catch_ms"], rows["caught_by"].astype(np.int64)
+    def add(self, first: int, rows: Array, method: Array, again: Array, caught_by: Array) -> None:
+        """The next rows, the first of which has that number; which ``method`` each is of, whether it was thrown ``again``, and who caught it."""
+        ms, catch_ms = rows["ms"], rows["catch_ms"]
         kind_, number_ = rows["kind"], first + np.arange(len(rows))
         type_ = self._type[kind_]
         catch, is_caught = np.nan_to_num(catch_ms), ~np.isnan(catch_ms)

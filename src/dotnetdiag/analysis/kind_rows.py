@@ -193,6 +193,14 @@ class KindStacks:
     def _key(self, kind: Array, time: Array) -> Array:
         return kind.astype(np.int64) * (len(self._moments) + 1) + np.searchsorted(self._moments, time, side="right")
 
+    def frame_names(self, pid: int | None) -> list[str]:
+        """The names of the frames of all stacks, or of those of a process."""
+        if pid is None:
+            return self.frames.names()
+        is_own = np.array([thread.key[0] == pid for thread in self._own.threads], np.bool_)
+        used = self._own.take(is_own[self._own.thread]).used_frames()
+        return [self.frames.name(one) for one in used.tolist() if one >= 0]
+
     def of(self, kind: Array, time: Array) -> Array:
         """Which stack each row has."""
         return np.searchsorted(self._keys, self._key(kind, time)) if len(self._moments) else kind
