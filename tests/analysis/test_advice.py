@@ -416,6 +416,15 @@ def test_what_a_program_may_have_died_of_is_told(end_s: float, count: int, died:
     assert not list(of_death(caught, Recorded(0.0, 3.0)))
 
 
+@pytest.mark.parametrize(("message", "said"), [("", ""), ("NULL", ""), ("so\n  it is", ' ("so it is")')])
+def test_what_an_exception_says_is_quoted_where_it_says_something(message: str, said: str) -> None:
+    made = exceptions(traced(*(thrown(float(ms), "Boom", message) for ms in range(40))))
+    (one,) = of_exceptions(made, 1.0)
+    assert f"; 40 are Boom{said}; " in one.text
+    (died,) = of_death(exceptions(traced(thrown(1000.0, "Boom", message))), Recorded(0.0, 1.2))
+    assert died.text.startswith(f"Boom{said} was not caught")
+
+
 def test_what_pauses_went_into_is_told_where_it_is_most_of_them() -> None:
     def told(kind: int, *collections: tuple[float, float, int]) -> str:
         """``collections``: how long until all threads stood still, what came then, and the reason."""

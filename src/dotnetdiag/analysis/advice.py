@@ -381,12 +381,17 @@ def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
     rate = f"{made.count / max(seconds, 1e-3):,.0f} a second"
     text = f"{made.count:,} exceptions were thrown{again}, {rate}; {first['count']:,} are {first['type']}"
     messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"]]
-    if messages and messages[0]["message"]:
-        text += f' ("{messages[0]["message"][:LONGEST_TEXT]}")'
+    text += _quoted(messages[0]["message"]) if messages else ""
     by = made.by_method[0]
     if is_named(by["method"]):
         text += f"; {by['count']:,} of them thrown by {short(by['method'])}"
     yield Finding(severity=max(SOME, share_of(made.count * THROW_MS, seconds)), question="exceptions", text=text)
+
+
+def _quoted(message: str | None) -> str:
+    """The begin of what an exception says; nothing of one that was given no message, which a runtime tells as NULL (8 to 10)."""
+    said = " ".join((message or "").split())[:LONGEST_TEXT]
+    return f' ("{said}")' if said not in ("", "NULL") else ""
 
 
 def of_death(made: ExceptionReport, recorded: Recorded) -> Iterator[Finding]:
@@ -400,8 +405,7 @@ def of_death(made: ExceptionReport, recorded: Recorded) -> Iterator[Finding]:
         or 1000 * recorded.end_s - last["start_ms"] > LAST_MS
     ):
         return
-    message = " ".join(str(last["message"] or "").split())[:LONGEST_TEXT]
-    said = f' ("{message}")' if message else ""
+    said = _quoted(last["message"])
     by = f"; thrown by {short(last['method'])}" if is_named(last["method"]) else ""
     yield Finding(
         severity=DEATH,
