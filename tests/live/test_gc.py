@@ -194,33 +194,45 @@ def _once(say: Callable[[], None]) -> Callable[[int, float], None]:
     return progress
 
 
-@pytest.mark.parametrize("server", ["0", "1"])
-@pytest.mark.parametrize("runtime", ["8", "9", "10"])
-def test_collections_in_the_background_and_of_several_heaps(runtime: str, server: str, tmp_path: Path) -> None:
-    program, path = compiled(BACKGROUND, tmp_path, "background"), tmp_path / "gc.nettrace"
+def recorded_with(
+    settings: Mapping[str, str], source: str, runtime: str, path: Path, *, preset: str, duration: float
+) -> tuple[int, int]:
+    """Record a program that says when it is ready, waits for a line, and says in the end how many collections there were, and of the oldest
+    generation, with settings of its runtime.
+    """
+    program = compiled(source, path.parent, "recorded")
     words, environment = command(runtime)
     process = subprocess.Popen(
         [*words[:-1], str(program)],
         stdout=subprocess.PIPE,
         stdin=subprocess.PIPE,
         text=True,
-        env={**os.environ, **environment, "DOTNET_gcServer": server, "DOTNET_GCHeapCount": "2"},
+        env={**os.environ, **environment, **{f"DOTNET_{name}": value for name, value in settings.items()}},
     )
+    stdin, stdout = process.stdin, process.stdout
+    assert stdin is not None
+    assert stdout is not None
     try:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        assert stdout.readline() == "ready\n"
 
         def say() -> None:
-            assert process.stdin is not None
-            process.stdin.write("\n")
-            process.stdin.flush()
+            stdin.write("\n")
+            stdin.flush()
 
-        dd.collect(process.pid, path, preset="gc-verbose", duration=20, progress=_once(say))
-        young, old = map(int, process.stdout.readline().split()[1:])
+        dd.collect(process.pid, path, preset=preset, duration=duration, progress=_once(say))
+        young, old = map(int, stdout.readline().split()[1:])
+        return young, old
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize("server", ["0", "1"])
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_collections_in_the_background_and_of_several_heaps(runtime: str, server: str, tmp_path: Path) -> None:
+    path = tmp_path / "gc.nettrace"
+    settings = {"gcServer": server, "GCHeapCount": "2"}
+    young, old = recorded_with(settings, BACKGROUND, runtime, path, preset="gc-verbose", duration=20)
     made = assert_the_same(path)
     rows, heaps = made.collections.to_pylist(), made.by_heap.to_pylist()
     assert [row["heap"] for row in heaps] == ([0, 1] if server == "1" else [0])

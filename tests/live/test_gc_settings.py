@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.live.compiling import compiled
-from tests.live.runtimes import command
-from tests.live.test_gc import _once, assert_the_same
-
-import dotnetdiag as dd
+from tests.live.test_gc import assert_the_same, recorded_with
 
 pytestmark = pytest.mark.live
 
@@ -89,30 +83,8 @@ SERVER = {"gcServer": "1", "GCHeapCount": "2"}
     ids=str,
 )
 def test_collections_with_other_settings(runtime: str, settings: dict[str, str], tmp_path: Path) -> None:
-    program, path = compiled(PROGRAM, tmp_path, "varied"), tmp_path / "gc.nettrace"
-    words, environment = command(runtime)
-    process = subprocess.Popen(
-        [*words[:-1], str(program)],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment, **{f"DOTNET_{name}": value for name, value in settings.items()}},
-    )
-    try:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        stdin = process.stdin
-
-        def say() -> None:
-            stdin.write("\n")
-            stdin.flush()
-
-        dd.collect(process.pid, path, preset="gc-collect", duration=3, progress=_once(say))
-        said = process.stdout.readline().split()
-    finally:
-        process.kill()
-        process.communicate()
+    path = tmp_path / "gc.nettrace"
+    said = recorded_with(settings, PROGRAM, runtime, path, preset="gc-collect", duration=3)
     rows = assert_the_same(path).collections.to_pylist()
     found = Counter(row["generation"] for row in rows)
-    assert [sum(found.values()), found[2]] == [int(count) for count in said[1:]]
+    assert (sum(found.values()), found[2]) == said
