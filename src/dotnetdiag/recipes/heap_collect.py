@@ -301,11 +301,11 @@ def _makers() -> tuple[type[HeapFold], type[WindowStream]]:
     """What makes a heap of bytes. Nothing of it calls ``np.unique`` of one array alone, which loads ``numpy.ma``: 14 ms."""
     import concurrent.futures.thread  # noqa: F401 - 5 ms of :meth:`_Walk._prepare`
 
-    from dotnetdiag.export import heap_gcdump  # noqa: F401
+    from dotnetdiag.export import heap_gcdump  # noqa: F401 - what writes the file
     from dotnetdiag.heap.fold import HeapFold
     from dotnetdiag.live.stream import WindowStream
-    from dotnetdiag.recipes import heap_sharing, heap_writing  # noqa: F401
-    from dotnetdiag.transport import kernels  # noqa: F401
+    from dotnetdiag.recipes import heap_sharing, heap_writing  # noqa: F401 - what works and writes behind the walk
+    from dotnetdiag.transport import kernels  # noqa: F401 - what receives
 
     return HeapFold, WindowStream
 

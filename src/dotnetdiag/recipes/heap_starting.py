@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,15 +46,7 @@ def has_other_sessions(pid: int | None) -> bool:
     """Whether other sessions seem to go on in a process of this machine: beside the thread that waits for who asks, a runtime has one for each that
     is sent (8 to 10, as Linux shows it).
     """
-    threads = (processes.read(pid, f"task/{number}/comm") for number in _threads(pid)) if pid is not None else ()
-    return sum((name or b"").startswith(b".NET EventPipe") for name in threads) > 1
-
-
-def _threads(pid: int) -> list[str]:
-    try:
-        return os.listdir(processes.PROC / str(pid) / "task")
-    except OSError:
-        return []
+    return pid is not None and processes.thread_names(pid).count(".NET EventPipe") > 1
 
 
 def let_start(client: Client, stop: Stop) -> bool:
