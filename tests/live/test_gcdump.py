@@ -271,7 +271,7 @@ def test_beside_another_session_a_heap_is_walked_once(runtime: str, tmp_path: Pa
         saving.join()
 
 
-@pytest.mark.parametrize("trouble", ["refused", "cut", "late", "broken"])
+@pytest.mark.parametrize("trouble", ["refused", "cut", "late", "broken", "nonsense", "cut and nonsense"])
 def test_a_session_for_modules_that_fails_is_done_without(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, told_by = heap_modules._begun, heap_modules._told_by
 
@@ -286,7 +286,12 @@ def test_a_session_for_modules_that_fails_is_done_without(trouble: str, monkeypa
         data = told_by(session)
         if trouble == "broken":
             raise TransportError("it broke off")
-        return data[: len(data) // 2] if trouble == "cut" and data is not None else data
+        if data is None or not ("cut" in trouble or "nonsense" in trouble):
+            return data
+        half = len(data) // 2
+        if trouble == "nonsense":
+            return bytes(reversed(data))
+        return data[:half] + b"\xff" * half * ("nonsense" in trouble)
 
     monkeypatch.setattr(heap_modules, "_begun", beginning)
     monkeypatch.setattr(heap_modules, "_told_by", troubled)
