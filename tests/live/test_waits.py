@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 PROVIDERS = "Microsoft-Windows-DotNETRuntime:0x40000014018:5"
 ROUNDS = 20
 HELD_MS = 10
-TRIES, LEAST = 10, 0.8
+TRIES, MOST = 10, 0.8
 EDGE_MS = 0.5
 """The runtime measures a contention a little longer than its events are apart."""
 ENTER = "workload!Workload.Contention.Enter()"
@@ -31,11 +31,31 @@ def runtime(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def recorded(runtime: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("waits") / "contention.nettrace"
+    best = path.with_name("best.nettrace")
+    found = -1
     for _ in range(TRIES):  # on a busy machine a thread comes when the lock is free again
         assert record(runtime, path, PROVIDERS, "contention", f"rounds={ROUNDS}") == {"rounds": str(ROUNDS)}
-        if len(of_lock(runtime, dd.contention(path))) >= ROUNDS * LEAST:
+        count = len(of_lock(runtime, dd.contention(path)))
+        if count > found:
+            found = count
+            path.replace(best)
+        if count >= ROUNDS * MOST:
             break
-    return path
+    return best
+
+
+def told(path: Path) -> list[tuple[int, float, float]]:
+    """(thread, begin, duration in ms) of each time that a thread waited for a lock, by the events alone: how often it had to, no account says."""
+    since: dict[int, float] = {}
+    found = []
+    with dd.open(path) as trace:
+        for event in trace:
+            if event.event == "Contention/Start":
+                since[event.tid] = event.ms
+            elif event.event == "Contention/Stop":
+                begin = since.pop(event.tid)
+                found.append((event.tid, begin, event.ms - begin))
+    return sorted(found)
 
 
 def of_lock(runtime: str, made: WaitReport) -> list[dict[str, Any]]:
@@ -47,11 +67,13 @@ def of_lock(runtime: str, made: WaitReport) -> list[dict[str, Any]]:
 def test_each_time_that_a_lock_was_held_is_found(runtime: str, recorded: Path) -> None:
     made = dd.contention(recorded)
     waits = of_lock(runtime, made)
-    assert ROUNDS * LEAST <= len(waits) <= ROUNDS
+    assert 1 <= len(waits) <= ROUNDS
     assert made.totals.unfinished == 0
     # who comes late waits for the rest of it only: on a busy machine most do
     assert max(row["duration_ms"] for row in waits) >= HELD_MS - 1
-    assert sorted(row["duration_ms"] for row in waits)[len(waits) // 2] >= HELD_MS / 2
+    found = sorted((row["tid"], row["start_ms"], row["duration_ms"]) for row in made.waits.to_pylist())
+    assert [one[:2] for one in found] == [pytest.approx(one[:2]) for one in told(recorded)]
+    assert [one[2] for one in found] == pytest.approx([one[2] for one in told(recorded)], abs=EDGE_MS)
     assert {row["tid"] for row in waits} == {waits[0]["tid"]}
     first = made.by_method[0]
     assert first["method"] == (None if runtime == "NativeAOT" else ENTER)
