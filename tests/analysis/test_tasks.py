@@ -21,6 +21,7 @@ from dotnetdiag.analysis.tasks import (
     tasks,
 )
 from dotnetdiag.analysis.thread_pool import TPL, threadpool
+from dotnetdiag.trace import scratch, spilled
 from dotnetdiag.trace.trace import Trace
 
 
@@ -172,6 +173,38 @@ def test_any_callers_make_trees(callers: list[int], deepest: int) -> None:
         is_cyclic = 0 < callers[way[-1] - 1] <= len(callers) and callers[way[-1] - 1] != way[-1]
         expected = 1 if is_cyclic else (len(way) - 1) % deepest + 1
         assert depth == expected, (number, callers)
+
+
+AWAITED = st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.integers(0, 3), st.integers(0, 4))
+"""A task, who goes on, whether the thread is blocked, where the await stands, and after how long it ends (0: never)."""
+
+
+def told(events: list[Seen]) -> dict[str, object]:
+    made = tasks(traced(*events))
+    return {**made.to_json(), "logical": logical(made)}
+
+
+@given(st.lists(AWAITED, max_size=14))
+def test_what_is_told_does_not_depend_on_how_much_is_looked_at_at_once(
+    awaited: list[tuple[int, int, bool, int, int]],
+) -> None:
+    events = [operation(0.5, task, name) for task, name in ((1, "App.One"), (2, "App.Two"), (1, "App.Three"))]
+    for at, (task, by, blocks, place, lasts) in enumerate(awaited, 1):
+        stack = (f"A.M{place}",) if place else ()
+        events.append(awaits(at, task, by, *stack, blocks=blocks, inside=by))
+        events += [done(at + lasts + 0.5, task)] if lasts else []
+    events.sort(key=lambda event: event.ms)
+    expected = told(events)
+    with pytest.MonkeyPatch.context() as patch:
+        for where, name, value in (
+            (scratch, "MAPPED_ROWS", 0),
+            (scratch, "MAPPED_SLICE", 3),
+            (room, "_LOOKED_UP", 2),
+            (room, "_SLICE", 2),
+            (spilled, "SLICE_ROWS", 3),
+        ):
+            patch.setattr(where, name, value)
+        assert told(events) == expected
 
 
 @pytest.mark.parametrize("name", recordings())

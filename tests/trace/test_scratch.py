@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import mmap
+import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from tests.nettrace.recordings import data_of, recordings
 from dotnetdiag.analysis import kept_events
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.trace import scratch
-from dotnetdiag.trace.scratch import Scratch
+from dotnetdiag.trace.scratch import MAPPED_ROWS, MappedArrays, Scratch
 from dotnetdiag.trace.trace import Trace
 
 ARRAYS = [
@@ -97,3 +100,52 @@ def test_of_nothing_there_is_one_empty_part() -> None:
     keeper = KeptEvents(lambda _: True, ("Level",), activities=True, scratch=Scratch())
     (part,) = keeper.parts()
     assert (len(part), len(keeper), [*part.fields]) == (0, 0, ["Level", "activity", "related"])
+
+
+def mapped_bytes() -> int:
+    """Of this program's memory what is of files."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[2]) * mmap.PAGESIZE
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+def test_of_mapped_arrays_what_is_looked_at_is_in_memory() -> None:
+    rows = 8 << 20
+    place = MappedArrays(rows)
+    number, before, most = place.zeros("i8"), mapped_bytes(), 0
+    for some in place.slices():
+        number[some] = np.arange(some.start, some.stop)
+        most = max(most, mapped_bytes())
+    assert most - before < number.nbytes / 8
+    assert all(number[some][-1] == some.stop - 1 for some in place.slices())
+    assert mapped_bytes() - before < number.nbytes / 8
+    number[:] = 1
+    assert mapped_bytes() - before > number.nbytes / 2
+    place.release()
+    assert mapped_bytes() - before < number.nbytes / 8
+
+
+@pytest.mark.parametrize("made", ["full", no_folder])
+def test_mapped_arrays_without_room_are_memory(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    if made == "full":
+        monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    else:
+        monkeypatch.setattr(scratch, "_unnamed", made)
+    place = MappedArrays(MAPPED_ROWS)
+    number = place.zeros("i4")
+    number[3] = 5
+    place.release()
+    assert (len(number), int(number.sum())) == (MAPPED_ROWS, 5)
+    assert not place.zeros("?").any()
+
+
+def test_mapped_arrays_go_elsewhere_as_others_do() -> None:
+    place = MappedArrays(MAPPED_ROWS)
+    number = place.zeros("i4")
+    number[:] = 7
+    there, values = pickle.loads(pickle.dumps((place, number)))
+    assert np.array_equal(values, number)
+    there.release()
+    assert [some.stop for some in there.slices()][-1] == MAPPED_ROWS

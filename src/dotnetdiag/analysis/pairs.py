@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 _SLICE = 1 << 16
 """Rows that are looked for at once."""
 _MOST = 1 << 62
+_SPREAD = 0x9E3779B97F4A7C15
+"""Times this, numbers that have a step between them go to all parts."""
 
 
 def pairs(start_ms: Array, start_keys: Sequence[Array], stop_ms: Array, stop_keys: Sequence[Array]) -> Array:
@@ -155,31 +157,64 @@ def picked(values: Array, rows: Array, missing: float) -> Array:
 def first_rows(pid: Array, number: Array, of_pid: Array, of: Array) -> Array:
     """Of each pair in the last two columns the first row of the first two that has it; -1 for none, and for the number 0."""
     count, pids = len(pid), distinct(pid)
-    made = np.full(len(of), -1, np.int32 if count <= np.iinfo(np.int32).max else np.int64)
-    if not count or not len(of) or number.max() <= 0:
-        return made
-    is_asked = (of > 0) & (of <= number.max())  # of more, as damaged files have it, keys would not fit
-    if int(number.max()) >= _MOST // (len(pids) * count):  # of a damaged file
-        known, number = ranked(np.where(number > 0, number, -1))
+    if count and len(of) and int(number.max()) >= _MOST // (len(pids) * count):  # of a damaged file
+        known, number = ranked(np.where(number > 0, number, 0))
         place = np.minimum(np.searchsorted(known, of), len(known) - 1)
-        of = np.where(known[place] == of, place, -1)
-    keys = np.empty(count, np.int64)
-    for first in range(0, count, _SLICE):  # a number for each row: its keys, before its place
-        some = slice(first, first + _SLICE)
-        keys[some] = _keys_of(pids, pid[some], number[some])
-        keys[some] *= count
-        keys[some] += np.arange(first, min(first + _SLICE, count))
-    keys.sort()
+        of = np.where((known[place] == of) & (of > 0), place + 1, 0)
+        number = np.where(known[number] > 0, number + 1, 0)
+    made = np.empty(len(of), np.int32 if count <= np.iinfo(np.int32).max else np.int64)
+    found = FirstRows(pids, count, [(pid, number)])
     for first in range(0, len(of), _SLICE):
         some = slice(first, first + _SLICE)
-        key = _keys_of(pids, of_pid[some], of[some]) * count
-        found = keys[np.minimum(np.searchsorted(keys, key), count - 1)] - key
-        made[some] = np.where((key >= 0) & (found >= 0) & (found < count) & is_asked[some], found, -1)
+        made[some] = found.of(of_pid[some], of[some])
     return made
+
+
+class FirstRows:
+    """Of pairs of a process and a number above 0 the first row that has them. Of each row it has one number, its keys before its place; with
+    ``parts`` only of those that belong to this ``part``, so that one after the other may be asked where all do not fit into memory. Numbers so
+    large that keys would not fit, as of damaged files, are none.
+    """
+
+    def __init__(
+        self, pids: Array, count: int, pieces: Iterable[tuple[Array, Array]], part: int = 0, parts: int = 1
+    ) -> None:
+        self._pids, self._count, self._part, self._parts = pids, count, part, parts
+        self._most = _MOST // max(len(pids) * count, 1)
+        held, before = [np.zeros(0, np.int64)], 0
+        for pid, number in pieces:
+            own = np.flatnonzero(self.is_own(number))
+            keys = _keys_of(pids, pid[own], number[own])
+            keys *= count
+            keys += own
+            keys += before
+            held.append(keys)
+            before += len(pid)
+        self._sorted = np.concatenate(held) if len(held) > 2 else held[-1]
+        del held
+        self._sorted.sort()
+
+    def is_own(self, number: Array) -> Array:
+        """Which numbers this may know."""
+        own = (number > 0) & (number < self._most)
+        if self._parts > 1:
+            hashed = number.astype(np.uint64) * np.uint64(_SPREAD) >> np.uint64(32)
+            own &= hashed % np.uint64(self._parts) == self._part
+        return np.asarray(own)
+
+    def of(self, pid: Array, number: Array) -> Array:
+        """Of each its row (i64); -1 for none."""
+        if not len(self._sorted):
+            return np.full(len(number), -1)
+        key = _keys_of(self._pids, pid, np.where(self.is_own(number), number, -1)) * self._count
+        found = self._sorted[np.minimum(np.searchsorted(self._sorted, key), len(self._sorted) - 1)] - key
+        return np.where((key >= 0) & (found >= 0) & (found < self._count), found, -1)
 
 
 def _keys_of(pids: Array, pid: Array, number: Array) -> Array:
     """A number for both, of processes that are sorted; -1 where it is none of these, or the number is below 0."""
+    if not len(pids):
+        return np.full(len(pid), -1)
     which = np.minimum(np.searchsorted(pids, pid), len(pids) - 1)
     return np.where((pids[which] == pid) & (number >= 0), number.astype(np.int64) * len(pids) + which, -1)
 
@@ -192,13 +227,10 @@ class LatestRows:
     def __init__(self, pid: Array, number: Array, ms: Array) -> None:
         self._ms, self._pids = ms, distinct(pid)
         rows = np.flatnonzero(number > 0)
-        self._sorted = self._keys(pid[rows], number[rows])
+        self._sorted = _keys_of(self._pids, pid[rows], number[rows])
         self._sorted *= max(len(ms), 1)
         self._sorted += rows
         self._sorted.sort()
-
-    def _keys(self, pid: Array, number: Array) -> Array:
-        return _keys_of(self._pids, pid, number) if len(self._pids) else np.full(len(pid), -1)
 
     def of(self, pid: Array, number: Array, ms: Array) -> Array:
         """Of each the row (i32, or i64 where there are so many); -1 for none."""
@@ -207,7 +239,7 @@ class LatestRows:
             return made
         for first in range(0, len(ms), _SLICE):
             some = slice(first, first + _SLICE)
-            key = self._keys(pid[some], number[some])
+            key = _keys_of(self._pids, pid[some], number[some])
             key[number[some] <= 0] = -1
             key *= len(self._ms)
             # those that came before are the rows below a place, for rows are in the order of time

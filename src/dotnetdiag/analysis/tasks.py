@@ -18,27 +18,28 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field, replace
-from dotnetdiag.analysis.answers import answer_sliced, answer_table, compact, mask, number, texts, whole
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.fold import fold
-from dotnetdiag.analysis.frames import pseudo
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, narrow, of_source, others_told
+from dotnetdiag.analysis.frames import Frames, pseudo
+from dotnetdiag.analysis.kept_events import KeptEvents, Texts, of_source, others_told
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.nameless import are_nameless
-from dotnetdiag.analysis.pairs import first_rows, latest_rows
+from dotnetdiag.analysis.pairs import FirstRows, latest_rows
 from dotnetdiag.analysis.profile import MILLISECONDS, State
 from dotnetdiag.analysis.report import Report
-from dotnetdiag.analysis.running_groups import RunningGroups
+from dotnetdiag.analysis.running_groups import Numbering, RunningGroups
 from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.thread_pool import TPL
-from dotnetdiag.analysis.trees import levels, summed_by_parent
+from dotnetdiag.analysis.trees import cut_levels, sum_by_parent
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.method_names import Style
+from dotnetdiag.trace.scratch import MappedArrays, Scratch
 from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -56,6 +57,8 @@ CHAINS = 1000
 """The longest, of which it is told who awaited what."""
 _SLICE = 1 << 16
 """Rows that are looked at at once."""
+_LOOKED_UP = 1 << 20
+"""Rows that are looked up by their tasks at once."""
 SEPARATOR = " > "
 UNKNOWN = "?"
 OF_OTHERS = ("Task.WhenAll", "Task.WhenAny", "Task.Unwrap")
@@ -124,7 +127,9 @@ class TasksFold:
             KeptEvents(of_source(TPL, WAIT_ENDED), ("TaskID",)),
             by="TaskID",
         )
-        self._operations = KeptEvents(of_source(TPL, OPERATION), ("TaskID",), names=("OperationName",), texts=Texts())
+        self._operations = KeptEvents(
+            of_source(TPL, OPERATION), ("TaskID",), names=("OperationName",), texts=Texts(), scratch=Scratch()
+        )
 
     def wants(self, schema: EventSchema) -> bool:
         """Begins and ends of awaits, and names of tasks."""
@@ -141,86 +146,180 @@ class TasksFold:
             "Awaits", state=State.NONE, of_program=False
         )  # .NET's own awaits lead from one to another
         texts = self._operations.texts
-        return _Answer(made, self._operations.all(), texts.names).report(others_told("tasks", [texts]))
+        return _Answer(made, self._operations, texts.names).report(others_told("tasks", [texts]))
 
 
 class _Answer:
-    """Awaits, and who is whose caller."""
+    """Awaits, and who is whose caller. What is told of each, 54 bytes, lies in mapped arrays: of ten million awaits half a gigabyte."""
 
-    def __init__(self, made: Lasting, operation: Kept, names: Sequence[str]) -> None:
+    def __init__(self, made: Lasting, operations: KeptEvents, names: Sequence[str]) -> None:
         self._made, self._texts = made, names
-        self._pid, self._duration = compact(made.column("pid")), made.column("duration_ms")
-        task, by = narrow(made.column("TaskID")), made.column("ContinueWithTaskID")
-        is_blocking = self._is_blocking = made.column("Behavior") == BLOCKING
-        by[is_blocking] = made.column("OriginatingTaskID")[is_blocking]
-        by = narrow(by)
-        del is_blocking
-        self._first = first_rows(self._pid, task, self._pid, task)
-        none = np.flatnonzero(self._first < 0)
-        self._first[none] = none
-        caller = first_rows(self._pid, task, self._pid, by)
-        caller[caller == np.arange(len(caller), dtype=caller.dtype)] = -1
-        has = caller >= 0
-        caller, depth = levels(caller, DEEPEST)
-        self._is_cut = int(depth.max(initial=0)) == DEEPEST and bool((has & (caller < 0)).any())
-        del has
-        self._caller, self._depth = narrow(caller), depth
-        del caller, depth
-        of = _names_of(operation)
-        self._name = compact(of[first_rows(operation.pid, operation["TaskID"], self._pid, task)])
-        del task
-        # rows whose awaits have no stack, or no name in it, get the name of the task that awaits
-        frames = made.stacks
-        stack = narrow(made.which_stack())
-        frame = narrow(frames.frame)[stack]
-        awaiting = of[first_rows(operation.pid, operation["TaskID"], self._pid, by)]
-        del by
-        is_nameless = are_nameless(frames.frame, frames.frames)[stack]
-        del stack
-        rows = np.flatnonzero(((frame < 0) | is_nameless) & (awaiting >= 0))
-        frame[rows] = len(frames.frames) + awaiting[rows]
-        self._frames = frames.frames.extended([pseudo(one) for one in names]) if len(rows) else frames.frames
-        self._method_ids = distinct(frame)
-        for some in _slices(len(frame)):
-            frame[some] = np.searchsorted(self._method_ids, frame[some])
-        self._method = compact(frame)
-        del frame
+        self._held = held = MappedArrays(len(made))
+        self._pid, self._is_blocking, self._duration = held.zeros("i4"), held.zeros("?"), held.zeros("f8")
+        task, by = held.zeros("i8"), held.zeros("i8")
+        self._first, self._caller, self._depth = held.zeros("i4"), held.zeros("i4"), held.zeros("i4")
+        self._name, awaiting, self._method = held.zeros("i4"), held.zeros("i4"), held.zeros("i4")
+        for first, rows in made.slices():
+            here = slice(first, first + len(rows))
+            is_blocking = rows["Behavior"] == BLOCKING
+            self._pid[here], self._duration[here] = made.pid[rows["kind"]], rows["duration_ms"]
+            self._is_blocking[here], task[here] = is_blocking, rows["TaskID"]
+            by[here] = np.where(is_blocking, rows["OriginatingTaskID"], rows["ContinueWithTaskID"])
+            self._first[here] = np.arange(here.start, here.stop)
+            self._caller[here] = self._name[here] = awaiting[here] = -1
+            held.release()
+        self._look_up(operations, task, by, awaiting)
+        self._is_cut = cut_levels(self._caller, self._depth, DEEPEST, held)
+        self._frames, self._method_ids = self._find_methods(awaiting)
         shown = ["" if one < 0 else self._frames.name(one) for one in self._method_ids.tolist()]
         self._methods = Text.from_pylist(shown)
-        del awaiting, is_nameless, rows
-        self._own_ms = _own_ms(lambda: made.column("ms"), self._duration, self._caller, self._first)
+        self._own_ms = self._find_own_ms()
+
+    def _look_up(self, operations: KeptEvents, task: Array, by: Array, awaiting: Array) -> None:
+        """Who is whose caller, and the names of both tasks: some tasks at a time, for to look them up takes 8 bytes for each in memory."""
+        held, pids, count = self._held, distinct(self._made.pid), len(operations)
+        names = MappedArrays(count).zeros("i4")
+        first = 0
+        for kept in operations.parts():
+            names[first : first + len(kept)] = kept["OperationName"]
+            first += len(kept)
+        parts = -(-max(len(task), count) // _LOOKED_UP)
+        for part in range(parts):
+            awaits = FirstRows(pids, len(task), ((self._pid[one], task[one]) for one in held.slices()), part, parts)
+            named = FirstRows(pids, count, ((one.pid, one["TaskID"]) for one in operations.parts()), part, parts)
+            for some in held.slices():
+                pid = self._pid[some]
+                for ids, first_of, name_of in ((task, self._first, self._name), (by, self._caller, awaiting)):
+                    for known, found_of, told in ((awaits, first_of, None), (named, name_of, names)):
+                        found = known.of(pid, ids[some])
+                        has = np.flatnonzero(found >= 0)
+                        found_of[some][has] = found[has] if told is None else told[found[has]]
+        for some in held.slices():
+            caller = self._caller[some]
+            caller[caller == np.arange(some.start, some.stop)] = -1
+
+    def _find_methods(self, awaiting: Array) -> tuple[Frames, Array]:
+        """The number of each one's method; gives the frames that there are, and which of them each number is. Rows whose awaits have no stack, or no
+        name in it, get the name of the task that awaits.
+        """
+        stacks, numbers, is_any = self._made.stacks, Numbering(), False
+        is_nameless = are_nameless(stacks.frame, stacks.frames)
+        for first, rows in self._made.slices():
+            here = slice(first, first + len(rows))
+            stack, named = stacks.of(rows["kind"], rows["time"]), awaiting[here]
+            frame = stacks.frame[stack]
+            places = np.flatnonzero(((frame < 0) | is_nameless[stack]) & (named >= 0))
+            frame[places] = len(stacks.frames) + named[places]
+            self._method[here] = numbers.of(frame)
+            is_any = is_any or bool(len(places))
+            self._held.release()
+        frames = stacks.frames.extended([pseudo(one) for one in self._texts]) if is_any else stacks.frames
+        return frames, numbers.keys()
+
+    def _plain(self, rows: Array | slice[int, int, None]) -> Array:
+        """How long these took, nothing for those without an end."""
+        return np.nan_to_num(self._duration[rows])
+
+    def _find_own_ms(self) -> Array:
+        """What each took, but for what its own awaits took meanwhile."""
+        made = self._held.zeros("f8")  # first what is below
+        sum_by_parent(self._caller, self._plain, made, self._held)
+        for shared in self._shared(made):
+            is_first = distinct(self._first[shared])
+            held = [np.zeros(0, np.int32)]
+            for some in self._held.slices():
+                held.append(np.flatnonzero(is_among(self._caller[some], is_first)).astype(np.int32) + some.start)
+            has = np.concatenate(held)
+            start_ms, caller = self._made.rows.gather("ms", has), self._caller[has]
+            order = np.lexsort((start_ms, caller))
+            of = caller[order], start_ms[order], self._plain(has[order])
+            del held, has, start_ms, caller, order
+            for begin in range(0, len(shared), _SLICE):
+                rows = shared[begin : begin + _SLICE]
+                since, lasted = self._made.rows.gather("ms", rows), self._plain(rows)
+                before, until = (_taken_until(since + more, self._first[rows], *of) for more in (0.0, lasted))
+                made[rows] = until - before
+            self._held.release()
+        for some in self._held.slices():
+            own = np.maximum(self._plain(some) - made[some], 0.0)
+            own[np.isnan(self._duration[some])] = 0.0
+            made[some] = own
+        return made
+
+    def _shared(self, below: Array) -> Iterator[Array]:
+        """Those that await a task that another awaited first, which is the caller of what this one awaits; some at a time."""
+        is_any = False
+        for some in self._held.slices():
+            is_any = is_any or bool((self._first[some] != np.arange(some.start, some.stop)).any())
+        parts = -(-len(below) // _LOOKED_UP) if is_any else 0
+        for part in range(parts):
+            held = [np.zeros(0, np.int32)]
+            for some in self._held.slices():
+                first = self._first[some]
+                rows = np.flatnonzero((first != np.arange(some.start, some.stop)) & (first % parts == part))
+                rows = rows[(self._duration[some][rows] > 0) & (below[first[rows]] > 0)]
+                held.append(rows.astype(np.int32) + some.start)
+            rows = np.concatenate(held)
+            if len(rows):
+                yield rows
 
     def report(self, more: tuple[str, ...]) -> TaskReport:
         """The tables, with ``more`` notes."""
-        made, known = self._made, ~np.isnan(self._duration)
-        of_others = [number for number, name in enumerate(self._texts) if name in OF_OTHERS]
-        has_members = bool(is_among(self._name, np.array(of_others, np.int64)).any())
+        made, held = self._made, self._held
+        of_others = np.array([number for number, name in enumerate(self._texts) if name in OF_OTHERS], np.int64)
+        durations, has_members, blocking, deepest, unfinished = Spread(), False, 0, 0, 0
+        for some in held.slices():
+            is_known = ~np.isnan(self._duration[some])
+            durations.add(self._duration[some][is_known])
+            unfinished += int((~is_known).sum())
+            blocking += int(self._is_blocking[some].sum())
+            deepest = max(deepest, int(self._depth[some].max()))
+            has_members = has_members or bool(is_among(self._name[some], of_others).any())
         deep = (TOO_DEEP,) if self._is_cut else ()
         notes = (
             (*((NO_MEMBERS,) if has_members else ()), *deep, *made.stacks.unnamed, *more) if len(made) else (NO_EVENTS,)
         )
-        begins = _begins(known, self._caller)
+        chains, longest = self._begins()
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
             return answer_table(title, content, notes, made.losses)
 
-        durations = Spread()
-        durations.add(self._duration[known])
         return TaskReport(
             awaits=answer_sliced("awaits", _COLUMNS, len(made), self._some, notes, made.losses),
             by_method=table("awaits by method", self._by_method()),
-            chains=table("chains", self._chains(known, begins)),
+            chains=table("chains", self._chains(longest)),
             stacks=self._logical,
             totals=TaskTotals(
                 count=len(made),
-                blocking=int(self._is_blocking.sum()),
-                unfinished=int((~known).sum()),
-                chains=len(begins),
-                deepest=int(self._depth.max(initial=0)),
+                blocking=blocking,
+                unfinished=unfinished,
+                chains=chains,
+                deepest=deepest,
                 awaits_ms=durations.quantiles(),
             ),
             notes=notes,
         )
+
+    def _begins(self) -> tuple[int, Array]:
+        """How many chains there are, and where the longest begin, that first. What begins one: awaits that have ended and that nothing awaits,
+        or only what has not ended (as Main has not, of a program that runs); and those without an end that await nothing.
+        """
+        awaits = self._held.zeros("?")
+        for some in self._held.slices():
+            caller = self._caller[some]
+            awaits[caller[caller >= 0]] = True
+        count, longest = 0, np.zeros(0, np.int64)
+        for some in self._held.slices():
+            caller, is_known = self._caller[some], ~np.isnan(self._duration[some])
+            is_below_end = caller >= 0
+            is_below_end[is_below_end] = ~np.isnan(self._duration[caller[is_below_end]])
+            begins = some.start + np.flatnonzero(np.where(is_known, ~is_below_end, ~awaits[some]))
+            count += len(begins)
+            longest = np.append(longest, begins)
+            taken = self._duration[longest]
+            order = np.lexsort((longest, -np.nan_to_num(taken), np.isnan(taken)))
+            longest = longest[order[:CHAINS]]
+        return count, longest
 
     def _some(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         here = slice(first, last)
@@ -235,31 +334,37 @@ class _Answer:
         if name == "start_ms":
             return Scalar(values("ms"), None, Kind.F8)
         if name == "duration_ms":
-            return number(self._duration[here])
+            return number(self._taken(self._duration, here))
         if name == "pid":
-            return whole(self._pid[here])
+            return whole(self._taken(self._pid, here))
         if name == "tid":
             return whole(self._made.tid[values("kind")])
         if name == "task":
             return whole(values("TaskID"))
         if name == "name":
-            return texts(self._texts, self._name[here])
+            return texts(self._texts, self._taken(self._name, here))
         if name == "depth":
-            return whole(self._depth[here])
+            return whole(self._taken(self._depth, here))
         if name == "method":
-            return self._named(self._method[here])
+            return self._named(self._taken(self._method, here))
         is_blocking = values("Behavior") == BLOCKING
         if name == "kind":
             return Coded.naming(Scalar(is_blocking.astype(np.int64), None, Kind.I8), lambda one: KINDS[one])
         by = np.where(is_blocking, values("OriginatingTaskID"), values("ContinueWithTaskID"))
         return whole(by, by > 0)
 
+    def _taken(self, values: Array, rows: slice[int, int, None] | Array) -> Array:
+        """These, in memory."""
+        made = np.array(values[rows])
+        self._held.release()
+        return made
+
     def _named(self, which: Array) -> Coded:
         return Coded(self._methods, which, mask(self._method_ids[which] >= 0))
 
     def _by_method(self) -> dict[str, Column]:
         found, own_ms, blocking = RunningGroups(), np.zeros(0), np.zeros(0, np.int64)
-        for some in _slices(len(self._pid)):  # all at once were 25 bytes more for each
+        for some in self._held.slices():
             keys = self._pid[some].astype(np.int64) << 32 | self._method[some]  # of each process its own methods
             which = found.add(keys, np.arange(some.start, some.stop), self._duration[some])
             own_ms = np.append(own_ms, np.zeros(len(found) - len(own_ms)))
@@ -269,8 +374,8 @@ class _Answer:
         order = np.lexsort((found.first, -found.count, -found.total, -own_ms))
         first = found.first[order]
         return {
-            "pid": whole(self._pid[first]),
-            "method": self._named(self._method[first]),
+            "pid": whole(self._taken(self._pid, first)),
+            "method": self._named(self._taken(self._method, first)),
             "count": whole(found.count[order]),
             "blocking": whole(blocking[order]),
             "total_ms": number(found.total[order]),
@@ -278,17 +383,21 @@ class _Answer:
             "max_ms": number(found.most[order]),
         }
 
-    def _chains(self, known: Array, begins: Array) -> dict[str, Column]:
-        """The longest: in each, what awaits the begin, and the await that took longest of those below."""
-        caller, plain = self._caller, np.nan_to_num(self._duration)
-        roots = begins[np.lexsort((begins, -plain[begins], ~known[begins]))][:CHAINS]
-        longest = np.full(len(caller), -1, np.int32)
-        for some in _slices(len(caller)):
+    def _chains(self, roots: Array) -> dict[str, Column]:
+        """In each, what awaits the begin, and the await that took longest of those below."""
+        caller, longest = (
+            self._caller,
+            self._held.zeros("i4"),
+        )  # of each the row behind the one that took longest, 0 for none
+        for some in self._held.slices():
             has = some.start + np.flatnonzero(caller[some] >= 0)
-            has = has[np.argsort(plain[has], kind="stable")]
+            plain = self._plain(has)
+            order = np.argsort(plain, kind="stable")
+            has, plain = has[order], plain[order]
             before = longest[caller[has]]
-            has = has[(before < 0) | (plain[before] <= plain[has])]
-            longest[caller[has]] = has  # the last one stands: the one that took longest
+            is_longer = before == 0
+            is_longer[~is_longer] = self._plain(before[~is_longer] - 1) <= plain[~is_longer]
+            longest[caller[has[is_longer]]] = has[is_longer] + 1  # the last one stands: the one that took longest
         chains: list[str | None] = []
         depths = []
         for row in roots.tolist():
@@ -296,16 +405,16 @@ class _Answer:
             while caller[chain[0]] >= 0:
                 chain.insert(0, int(caller[chain[0]]))
             ways = set[int]()  # tasks of damaged files may await each other
-            while (way := int(self._first[chain[-1]])) not in ways and longest[way] >= 0:
+            while (way := int(self._first[chain[-1]])) not in ways and longest[way]:
                 ways.add(way)
-                chain.append(int(longest[way]))
+                chain.append(int(longest[way]) - 1)
             ids = self._method_ids[self._method[chain]].tolist()
             chains.append(SEPARATOR.join(self._frames.name(one, Style.SOURCE) if one >= 0 else UNKNOWN for one in ids))
             depths.append(len(chain))
         return {
             "start_ms": Scalar(self._made.rows.gather("ms", roots), None, Kind.F8),
-            "duration_ms": number(self._duration[roots]),
-            "pid": whole(self._pid[roots]),
+            "duration_ms": number(self._taken(self._duration, roots)),
+            "pid": whole(self._taken(self._pid, roots)),
             "task": whole(self._made.rows.gather("TaskID", roots)),
             "depth": whole(np.array(depths, np.int64)),
             "chain": Text.from_pylist(chains),
@@ -332,6 +441,7 @@ class _Answer:
         made = self._made
         plain = made.stacks.profile(made.name, MILLISECONDS, weight=np.arange(len(caller)), state=made.state)
         row = plain.weight.astype(np.int64)
+        self._held.release()
         return replace(
             plain,
             tree=StackTree(np.concatenate(parents).astype(np.int32), np.concatenate(frames).astype(np.int32)),
@@ -344,51 +454,9 @@ class _Answer:
 _COLUMNS = ("start_ms", "duration_ms", "pid", "tid", "task", "name", "awaited_by", "kind", "method", "depth")
 
 
-def _slices(rows: int) -> Iterator[slice[int, int, None]]:
-    """So many rows, some of them at a time."""
-    return (slice(first, min(first + _SLICE, rows)) for first in range(0, rows, _SLICE))
-
-
-def _names_of(operation: Kept) -> Array:
-    """The name of each row; -1 behind them, for no row."""
-    return np.append(operation["OperationName"], -1)
-
-
-def _own_ms(begun: Callable[[], Array], duration_ms: Array, caller: Array, first: Array) -> Array:
-    """What each took, but for what its own awaits took meanwhile. ``first``: of each the first that awaits the same task, which is their caller."""
-    plain = np.nan_to_num(duration_ms)
-    below = summed_by_parent(caller, plain)
-    rows = np.flatnonzero((first != np.arange(len(first), dtype=first.dtype)) & (plain > 0))
-    rows = rows[below[first[rows]] > 0]
-    if len(rows):
-        start_ms = begun()
-        has = np.flatnonzero(np.isin(caller, first[rows]))
-        has = has[np.lexsort((start_ms[has], caller[has]))]
-        begin, end = (
-            _taken_until(start_ms[rows] + lasted, first[rows], caller[has], start_ms[has], plain[has])
-            for lasted in (0.0, plain[rows])
-        )
-        below[rows] = end - begin
-    np.subtract(plain, below, out=below)
-    np.maximum(below, 0.0, out=below)
-    below[np.isnan(duration_ms)] = 0.0
-    return below
-
-
 def _taken_until(until_ms: Array, of: Array, caller: Array, start_ms: Array, plain: Array) -> Array:
     """Of each caller what the awaits below took until then, and those of the callers before it; these are in the order of callers and begins."""
     before = np.cumsum(plain) - plain
     latest = latest_rows([caller], start_ms, [of], until_ms)
     taken = before[latest] + np.minimum(until_ms - start_ms[latest], plain[latest])
     return np.where(latest >= 0, taken, before[np.searchsorted(caller, of)])
-
-
-def _begins(known: Array, caller: Array) -> Array:
-    """What begins a chain: awaits that have ended and that nothing awaits, or only what has not ended (as Main has not, of a program that runs);
-    and those without an end that await nothing.
-    """
-    above = caller >= 0
-    is_below_end = above & np.append(known, False)[caller]
-    awaits = np.zeros(len(caller), np.bool_)
-    awaits[caller[above]] = True
-    return np.flatnonzero(np.where(known, ~is_below_end, ~awaits))

@@ -2,52 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.trace import kernels
+from dotnetdiag.trace.scratch import MappedArrays
+
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
-_MOST = (1 << 31) - 1
-_SLICE = 1 << 16
-"""Rows that are looked at at once."""
-
-
 def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
-    """Parents, and how deep each row is: 1 for one without. What is deeper than ``deepest`` is cut off there, and its depth begins anew; so is what
-    is in the end below itself.
+    """Parents (i32), and how deep each row is: 1 for one without. What is deeper than ``deepest`` is cut off there, and its depth begins anew; so is
+    what is in the end below itself.
     """
-    order = np.flatnonzero(parent >= 0).astype(np.int32 if len(parent) <= _MOST else np.int64)
-    order = order[np.argsort(parent[order], kind="stable")]
-    above, begins = parent[order], np.empty(len(parent) + 1, order.dtype)
-    for first in range(0, len(begins), _SLICE):
-        some = begins[first : first + _SLICE]
-        some[:] = np.searchsorted(above, np.arange(first, first + len(some)))
-    del above
-    depth = np.zeros(len(parent), np.int16 if deepest < 1 << 15 else np.int32)
-    rows, level, cuts = np.flatnonzero(parent < 0), 0, [np.zeros(0, order.dtype)]
-    while len(rows):
-        level += 1
-        if level > deepest:
-            level = 1
-            cuts.append(rows)
-        depth[rows] = level
-        lengths = begins[rows + 1] - begins[rows]
-        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        rows = order[np.repeat(begins[rows], lengths) + within]
-    cut = depth == 0
-    depth[cut] = 1
-    for rows in cuts:
-        cut[rows] = True
-    return np.where(cut, -1, parent), depth
+    made = MappedArrays(len(parent))
+    parent, depth = parent.astype(np.int32), made.zeros(np.int32)
+    cut_levels(parent, depth, deepest, made)
+    return parent, depth
 
 
-def summed_by_parent(parent: Array, values: Array) -> Array:
-    """Of each row the sum of those right below it."""
-    made = np.zeros(len(parent))
-    for first in range(0, len(parent), _SLICE):
-        own, some = parent[first : first + _SLICE], values[first : first + _SLICE]
+def cut_levels(parent: Array, depth: Array, deepest: int, of: MappedArrays) -> bool:
+    """The same of arrays (i32) that lie there, in place, depths where there is 0; whether anything was deeper than ``deepest``."""
+    is_deeper = False
+    for some in of.slices():
+        kernels.levels(parent, depth, some, deepest)
+    for some in of.slices():
+        own = depth[some]
+        again = (own == 1) & (parent[some] >= 0)
+        is_deeper = is_deeper or bool(again.any())
+        parent[some][again | (own < 0)] = -1
+        own[own < 0] = 1
+    return is_deeper
+
+
+def sum_by_parent(
+    parent: Array, values: Callable[[slice[int, int, None]], Array], made: Array, of: MappedArrays
+) -> None:
+    """Add to each row the values of those right below it."""
+    for some in of.slices():
+        own = parent[some]
         has = own >= 0
-        np.add.at(made, own[has], some[has])
-    return made
+        np.add.at(made, own[has], values(some)[has])

@@ -17,6 +17,8 @@ cdef enum:
     KEYS = 3
     ROOT = 0
     RANK_SHIFT = 40
+    ON_WAY = -2
+    CIRCLE = -1
 
 BROKEN_TREE = "no root, a node that stands before its parent, or a frame that is not there"
 
@@ -428,6 +430,52 @@ def depths(const int32_t[::1] parent not None, int32_t[::1] depth not None):
             depth[n] = above
     if strange:
         raise ValueError(BROKEN_TREE)
+
+
+def levels(const int32_t[::1] above not None, int32_t[::1] depth not None, int64_t first, int64_t last, int32_t deepest):
+    """The levels of these rows and of all that they are below, which may stand anywhere; those of other rows stay.
+
+    A way up ends at a row whose level is known, or at the top; it is gone once more, now with the level of each. Rows on the way are ``ON_WAY``: who
+    meets one again is below itself.
+    """
+    cdef int64_t rows = above.shape[0], row, at
+    cdef int64_t on_way
+    cdef int32_t up, level
+    cdef bint strange = False
+    check_lengths(rows, depth.shape[0])
+    if not 0 <= first <= last <= rows or deepest < 1:
+        raise ValueError(f"rows {first} to {last} of {rows}, {deepest} levels")
+    with nogil:
+        for row in range(first, last):
+            if depth[row]:
+                continue
+            at, on_way = row, 0
+            while True:
+                depth[at] = ON_WAY
+                on_way += 1
+                up = above[at]
+                if up < 0:
+                    level = 0
+                    break
+                if up >= rows:
+                    strange = True
+                    break
+                level = depth[up]
+                if level == ON_WAY or level == CIRCLE:
+                    level = CIRCLE
+                    break
+                if level:
+                    break
+                at = up
+            if strange:
+                break
+            at = row
+            while on_way:
+                depth[at] = CIRCLE if level == CIRCLE else <int32_t>((level + on_way - 1) % deepest + 1)
+                on_way -= 1
+                at = above[at]
+    if strange:
+        raise ValueError(f"a row that is below one that is not among {rows}")
 
 
 def children(const int32_t[::1] parent not None, int32_t[::1] child not None, int32_t[::1] sibling not None):

@@ -130,6 +130,25 @@ def add_to_parents(parent: Array, weights: Array) -> None:
     weights[:] = sums
 
 
+def levels(above: Array, depth: Array, deepest: int) -> None:
+    """See ``kernels.levels``, of all rows: level by level."""
+    if len(above) and int(above.max()) >= len(above):
+        raise ValueError(f"a row that is below one that is not among {len(above)}")
+    if not (depth == 0).any():
+        return
+    depth[:] = -1
+    order = np.flatnonzero(above >= 0)
+    order = order[np.argsort(above[order], kind="stable")]
+    begins = np.searchsorted(above[order], np.arange(len(above) + 1))
+    rows, level = np.flatnonzero(above < 0), 0
+    while len(rows):
+        depth[rows] = level + 1
+        level = (level + 1) % deepest
+        lengths = begins[rows + 1] - begins[rows]
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows = order[np.repeat(begins[rows], lengths) + within]
+
+
 def depths(parent: Array) -> Array:
     """See ``kernels.depths``."""
     return _add_from_root(parent, np.ones(len(parent), np.int32))

@@ -118,6 +118,16 @@ def depths(parent: Array) -> Array:
     return depth
 
 
+def levels(above: Array, depth: Array, rows: slice[int, int, None], deepest: int) -> None:
+    """Write down, for these rows at least, how deep they are (i32, 0 until it is known), where a row may be below any other: 1 at the top (-1),
+    below ``deepest`` 1 again, and -1 for those that are below themselves, or below such. ValueError where a row is below one that is not there.
+    """
+    if KERNELS is None:
+        fallback.levels(above, depth, deepest)
+    else:
+        KERNELS.levels(above, depth, rows.start, rows.stop, deepest)
+
+
 def children(parent: Array) -> tuple[Array, Array]:
     """First child and next sibling of each node, in the order of their numbers; 0 where there is none."""
     if KERNELS is None:

@@ -15,10 +15,16 @@ import numpy as np
 from dotnetdiag.trace.temporary import folder_on_disk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from io import FileIO
+    from mmap import mmap
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+MAPPED_ROWS = 1 << 18
+"""So many numbers, and mapped arrays are in a file: ten arrays of fewer are some 10 MB."""
+MAPPED_SLICE = 1 << 16
+"""Rows of mapped arrays that are looked at at once."""
 PART_BYTES = 1 << 18
 """So much of one kind of events is kept in memory before it is written: there are some fifty kinds in a report on requests."""
 
@@ -63,6 +69,63 @@ class Stored:
         made = np.empty(self._shape, self._values.dtype)
         self._file.read_into(self._place, made)
         return made
+
+
+class MappedArrays:
+    """Arrays of so many numbers each that all of them together do not fit into memory; who goes through them does so some at a time, in any order,
+    and lets go of what was looked at. Few are plain memory, as are those for which there is no room elsewhere.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows, self._is_small = rows, rows < MAPPED_ROWS
+        self._maps: list[mmap] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Arrays go elsewhere as all do, in memory."""
+        return type(self), (self._rows,)
+
+    def zeros(self, kind: Any) -> Array:
+        """A new one."""
+        if not self._is_small:
+            try:
+                mapped = _mapped(self._rows * np.dtype(kind).itemsize)
+            except OSError:
+                self._is_small = True
+            else:
+                self._maps.append(mapped)
+                return np.frombuffer(mapped, kind)
+        return np.zeros(self._rows, kind)
+
+    def release(self) -> None:
+        """Let go of what was looked at: it is in the file, and comes back when it is looked at again."""
+        for mapped in self._maps:
+            _let_go(mapped)
+
+    def slices(self) -> Iterator[slice[int, int, None]]:
+        """All rows, some of them at a time; what is looked at meanwhile is let go."""
+        for first in range(0, self._rows, MAPPED_SLICE):
+            yield slice(first, min(first + MAPPED_SLICE, self._rows))
+            self.release()
+
+
+def _mapped(size: int) -> mmap:
+    """Zeros in a file without a name, all of which have their place on the disk: a write to memory that finds none would end the program."""
+    from mmap import mmap
+
+    with _unnamed() as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:
+            for first in range(0, size, PART_BYTES):
+                file.write(bytes(min(PART_BYTES, size - first)))
+        return mmap(file.fileno(), size)
+
+
+def _let_go(mapped: mmap) -> None:
+    import mmap
+
+    if hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class UnnamedFile:
