@@ -223,7 +223,9 @@ def test_who_threw_waited_allocated_and_had_it_collect_is_told_by_line(runtime: 
     wrap, run = place_of(r"static void Wrap\("), place_of(r'int\.Parse\("not a number"\)')
     assert thrown == {place_of(r"static void Deep\("): 50, wrap: 100, run: 50}
     waited = by_method(dd.contention(recorded_of("contention", "contention", "rounds=10")).by_method.to_pylist())
-    assert waited == {place_of(r"static void Enter\("): 10}
+    # on a busy machine the lock may be free again before a round comes to it, and the runtime may wait for locks of its own, without a stack
+    assert 1 <= waited.pop(place_of(r"static void Enter\(")) <= 10
+    assert set(waited) <= {"None"}
     allocated = by_method(
         dd.allocations(recorded_of("alloc", "gc", "widgets=2000", "size=100000")).by_method.to_pylist()
     )
