@@ -161,7 +161,7 @@ def test_a_dump_has_the_stacks_of_all_threads(folder: Path, script: Path) -> Non
             with pytest.raises(ServerError):
                 client.write_dump(str(folder / "stacks.txt"), dd.DumpType.HEAP)
     text = (folder / "stacks.txt").read_text()
-    assert f'File "{script}", line 4 in deep' in text
+    assert any(f'File "{script}", line {one} in deep' in text for one in (3, 4))  # it says that it is ready, or waits
     assert (folder / "stacks.txt").stat().st_mode & 0o777 == 0o600
     assert (folder / f"of_{process.pid}").exists()
 

@@ -198,17 +198,24 @@ class FirstRows:
         """Which numbers this may know."""
         own = (number > 0) & (number < self._most)
         if self._parts > 1:
-            hashed = number.astype(np.uint64) * np.uint64(_SPREAD) >> np.uint64(32)
-            own &= hashed % np.uint64(self._parts) == self._part
+            hashed = number.astype(np.uint64)
+            hashed *= np.uint64(_SPREAD)
+            hashed >>= np.uint64(32)
+            hashed *= np.uint64(self._parts)
+            hashed >>= np.uint64(32)
+            own &= hashed == self._part
         return np.asarray(own)
 
     def of(self, pid: Array, number: Array) -> Array:
         """Of each its row (i64); -1 for none."""
         if not len(self._sorted):
             return np.full(len(number), -1)
-        key = _keys_of(self._pids, pid, np.where(self.is_own(number), number, -1)) * self._count
+        own = np.flatnonzero(self.is_own(number))
+        key = _keys_of(self._pids, pid[own], number[own]) * self._count
         found = self._sorted[np.minimum(np.searchsorted(self._sorted, key), len(self._sorted) - 1)] - key
-        return np.where((key >= 0) & (found >= 0) & (found < self._count), found, -1)
+        made = np.full(len(number), -1)
+        made[own] = np.where((key >= 0) & (found >= 0) & (found < self._count), found, -1)
+        return made
 
 
 def _keys_of(pids: Array, pid: Array, number: Array) -> Array:

@@ -20,7 +20,8 @@ class Ranks:
     """Capture threads in the order in which they appear in the file: it decides between equal times."""
 
     def __init__(self) -> None:
-        self._ranks: dict[int, int] = {}
+        self._threads: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # ascending
+        self._ranks: Rows = np.zeros(0, np.int64)
 
     def see(self, batch: EventBatch) -> Rows:
         """Take note of the threads of a batch, in the order of the file: the rank of each run of them."""
@@ -35,8 +36,18 @@ class Ranks:
         return np.repeat(self._of(threads[begins]), np.diff(np.append(begins, len(threads))))
 
     def _of(self, threads: npt.NDArray[np.uint64]) -> Rows:
-        known = self._ranks
-        return np.array([known.setdefault(thread, len(known)) for thread in threads.tolist()], np.int64)
+        """Looked up all at once: where many threads take turns there is one for every few events."""
+        place = np.searchsorted(self._threads, threads)
+        is_known = np.append(self._threads, np.uint64(0))[place] == threads
+        is_known &= place < len(self._threads)
+        if not is_known.all():
+            fresh, first = np.unique(threads[~is_known], return_index=True)
+            ranks = np.empty(len(fresh), np.int64)
+            ranks[np.argsort(first)] = len(self._threads) + np.arange(len(fresh))
+            at = np.searchsorted(self._threads, fresh)
+            self._threads, self._ranks = np.insert(self._threads, at, fresh), np.insert(self._ranks, at, ranks)
+            place = np.searchsorted(self._threads, threads)
+        return self._ranks[place]
 
 
 def _changes(threads: npt.NDArray[np.uint64]) -> Rows:
