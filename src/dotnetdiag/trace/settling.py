@@ -12,6 +12,8 @@ from dotnetdiag.nettrace.batch import NEVER as NEVER
 
 Rows: TypeAlias = "npt.NDArray[np.int64]"
 
+FEW = 64
+"""Runs of events of one thread."""
 EVER = int(np.iinfo(np.int64).max)
 """Behind all times: what is of the last tick that there is, is too."""
 
@@ -20,8 +22,9 @@ class Ranks:
     """Capture threads in the order in which they appear in the file: it decides between equal times."""
 
     def __init__(self) -> None:
+        self._ranks: dict[int, int] = {}
         self._threads: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # ascending
-        self._ranks: Rows = np.zeros(0, np.int64)
+        self._of_threads: Rows = np.zeros(0, np.int64)
 
     def see(self, batch: EventBatch) -> Rows:
         """Take note of the threads of a batch, in the order of the file: the rank of each run of them."""
@@ -36,18 +39,29 @@ class Ranks:
         return np.repeat(self._of(threads[begins]), np.diff(np.append(begins, len(threads))))
 
     def _of(self, threads: npt.NDArray[np.uint64]) -> Rows:
-        """Looked up all at once: where many threads take turns there is one for every few events."""
-        place = np.searchsorted(self._threads, threads)
-        is_known = np.append(self._threads, np.uint64(0))[place] == threads
-        is_known &= place < len(self._threads)
-        if not is_known.all():
-            fresh, first = np.unique(threads[~is_known], return_index=True)
-            ranks = np.empty(len(fresh), np.int64)
-            ranks[np.argsort(first)] = len(self._threads) + np.arange(len(fresh))
-            at = np.searchsorted(self._threads, fresh)
-            self._threads, self._ranks = np.insert(self._threads, at, fresh), np.insert(self._ranks, at, ranks)
-            place = np.searchsorted(self._threads, threads)
-        return self._ranks[place]
+        """One by one where there are few, as of most blocks. Where many threads take turns there is one for every few events: all at once."""
+        if len(threads) <= FEW:
+            return self._one_by_one(threads)
+        known = self._find(threads)
+        if known is None:
+            fresh, first = np.unique(threads, return_index=True)
+            self._one_by_one(fresh[np.argsort(first)])
+            self._threads = np.sort(np.fromiter(self._ranks, np.uint64, len(self._ranks)))
+            self._of_threads = self._one_by_one(self._threads)
+            known = self._find(threads)
+            assert known is not None
+        return known
+
+    def _one_by_one(self, threads: npt.NDArray[np.uint64]) -> Rows:
+        known = self._ranks
+        return np.array([known.setdefault(thread, len(known)) for thread in threads.tolist()], np.int64)
+
+    def _find(self, threads: npt.NDArray[np.uint64]) -> Rows | None:
+        """None where not all were there when that was last put in order."""
+        if not len(self._threads):
+            return None
+        place = np.minimum(np.searchsorted(self._threads, threads), len(self._threads) - 1)
+        return self._of_threads[place] if np.array_equal(self._threads[place], threads) else None
 
 
 def _changes(threads: npt.NDArray[np.uint64]) -> Rows:
