@@ -27,6 +27,7 @@ SEEN_BY_FACES = {"errors", "durations", "recipes", "events", "table", "trace", "
 ALLOWED: dict[str, set[str]] = {
     "_lazy": set(),  # how packages load their names; no room, and open to all
     "_dataclasses": set(),  # how classes of values are made; likewise
+    "_temporary": set(),  # where files lie for a while; likewise
     "_patterns": set(),  # how regular expressions are compiled; likewise
     "errors": set(),
     "durations": {
@@ -180,7 +181,11 @@ def test_file_imports_only_what_its_room_may(path: Path) -> None:
         top, _, rest = module.partition(".")
         if top == PACKAGE:
             other = rest.partition(".")[0]
-            known = {"", "__version__", "_lazy", "_dataclasses", "_patterns", room} | ALLOWED[room] | ways_up(path)
+            known = (
+                {"", "__version__", "_lazy", "_dataclasses", "_patterns", "_temporary", room}
+                | ALLOWED[room]
+                | ways_up(path)
+            )
             if other not in known:
                 wrong.append(f"line {line}: {room} must not import {other}")
         elif top in FORBIDDEN_MODULES or (room in PURE and top in IMPURE_MODULES):

@@ -10,7 +10,7 @@ import pytest
 from tests.nettrace.kernel_forms import COMPILED_FORMS, FORM_IDS, FORMS, without_kernels
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace import GuidTable, fallback
+from dotnetdiag.nettrace import GuidTable, fallback, guids
 from dotnetdiag.nettrace.room import Room
 
 
@@ -76,7 +76,8 @@ def test_the_kernel_stops_before_it_writes_beyond_any_table(kernels: Any) -> Non
         assert ids[:done].tolist() == [*range(1, done + 1)]
         assert not pool[16 * (done + 1) :].any()
         again = np.zeros(slots, np.uint32)
-        kernels.index_guids(pool, done + 1, keys, again)
+        kernels.index_guids(pool, 1, done // 2 + 1, keys, again)
+        kernels.index_guids(pool, done // 2 + 1, done + 1, keys, again)
         assert sorted(again.tolist()) == sorted(table.tolist())
     places = np.array([-1, 1 << 62, len(data) - 15, 0], np.int64)
     assert kernels.intern_guids(data, places, 0, keys, state, table, pool, ids[:4]) == 4
@@ -107,7 +108,23 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(kernels: Any) -> None:
         assert done(**wrong) == (-1, False)
     for slots, room, count in ((60, 100, 2), (64, 1, 2), (64, 100, 49)):
         with pytest.raises(ValueError, match="no room"):
-            kernels.index_guids(np.zeros(16 * room, np.uint8), count, np.ones(6, np.uint64), np.zeros(slots, np.uint32))
+            kernels.index_guids(
+                np.zeros(16 * room, np.uint8), 1, count, np.ones(6, np.uint64), np.zeros(slots, np.uint32)
+            )
+
+
+def test_very_many_are_known_by_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that lie in a file, and go from memory now and then."""
+    monkeypatch.setattr(guids, "IN_FILE", 1 << 14)
+    monkeypatch.setattr(guids, "_LET_GO", 1 << 9)
+    table = GuidTable()
+    for first in range(1, 20_000, 700):
+        raw = numbers(np.arange(first, first + 700))
+        assert table.intern_many(raw).tolist() == [*range(first, first + 700)]
+        again = max(first - 5000, 1)
+        assert table.intern_many(numbers(np.arange(again, again + 50))).tolist() == [*range(again, again + 50)]
+    assert len(table) == 20_301
+    assert np.array_equal(table.bytes().reshape(-1, 16)[1:], numbers(np.arange(1, 20_301)))
 
 
 @pytest.mark.parametrize("can", [True, False])

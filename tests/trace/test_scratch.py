@@ -16,7 +16,7 @@ from tests.nettrace.recordings import data_of, recordings
 from dotnetdiag.analysis import kept_events
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.trace import scratch
-from dotnetdiag.trace.scratch import MAPPED_ROWS, MappedArrays, Scratch
+from dotnetdiag.trace.scratch import MAPPED_ROWS, GrownArray, MappedArrays, Scratch
 from dotnetdiag.trace.trace import Trace
 
 ARRAYS = [
@@ -124,21 +124,66 @@ def test_of_mapped_arrays_what_is_looked_at_is_in_memory() -> None:
     assert mapped_bytes() - before < number.nbytes / 8
 
 
-@pytest.mark.parametrize("made", ["full", no_folder])
-def test_mapped_arrays_without_room_are_memory(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
+def full(*_: Any, **__: Any) -> None:
+    raise OSError(28, "No space left on device")
 
-    if made == "full":
+
+@pytest.fixture(params=["full", "no folder", "no way to reserve"])
+def little_room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of files: they take nothing, can't be made, or what they take has to be written."""
+    if request.param == "full":
         monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    elif request.param == "no folder":
+        monkeypatch.setattr("tempfile.TemporaryFile", full)
     else:
-        monkeypatch.setattr(scratch, "_unnamed", made)
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+
+
+@pytest.mark.usefixtures("little_room")
+def test_mapped_arrays_without_room_are_memory() -> None:
     place = MappedArrays(MAPPED_ROWS)
     number = place.zeros("i4")
     number[3] = 5
     place.release()
     assert (len(number), int(number.sum())) == (MAPPED_ROWS, 5)
     assert not place.zeros("?").any()
+
+
+@pytest.mark.usefixtures("little_room")
+def test_an_array_grows_without_room_too() -> None:
+    made, parts = GrownArray("i4", fill=-1), [np.arange(MAPPED_ROWS - 5), np.arange(9), np.arange(MAPPED_ROWS)]
+    for part in parts:
+        made.append(part)
+        made.release()
+    made.extend(3 * MAPPED_ROWS)
+    given = np.concatenate(parts)
+    assert np.array_equal(made.values[: len(given)], given)
+    assert len(made) == 3 * MAPPED_ROWS
+    assert (made.values[len(given) :] == -1).all()
+
+
+def test_a_file_that_is_full_when_an_array_grows_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, given = GrownArray("i4"), np.arange(MAPPED_ROWS)
+    made.append(given)
+    before = made.values
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    made.append(given)
+    monkeypatch.undo()
+    made.append(given)
+    assert np.array_equal(made.values, np.concatenate([given] * 3))
+    assert np.array_equal(before, given)
+
+
+@pytest.mark.parametrize("rows", [10, MAPPED_ROWS + 5])
+def test_a_grown_array_that_is_copied_or_sent(rows: int) -> None:
+    made = GrownArray("i4", fill=-1)
+    made.append(np.arange(rows))
+    other, there = made.copy(), pickle.loads(pickle.dumps(made))
+    there.extend(rows + 3)
+    assert there.values[-4:].tolist() == [rows - 1, -1, -1, -1]
+    other.append(np.arange(5))
+    assert (len(made), len(other), int(other.values[-1])) == (rows, rows + 5, 4)
+    assert np.array_equal(made.values, np.arange(rows))
 
 
 def test_mapped_arrays_go_elsewhere_as_others_do() -> None:

@@ -26,7 +26,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import is_among, ranked
-from dotnetdiag.trace.scratch import Scratch
+from dotnetdiag.trace.scratch import MappedArrays, Scratch
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -193,8 +193,17 @@ class LogsFold:
     def _columns(self, beside: Set[int]) -> dict[str, Column]:
         """The rows of the table, some messages after the others: of all at once a report on 300,000 took 190 MB."""
         spans = self._spans
-        number_of = np.append(spans.shown_places(), np.int32(-1))
-        label_of = np.append(spans.rows.column("label", 0, len(spans)), np.int32(-1))
+        of_spans = MappedArrays(len(spans))
+        number_of, label_of = spans.shown_places(of_spans), of_spans.zeros(np.int32)
+        for first, rows in spans.rows.slices():
+            label_of[first : first + len(rows)] = rows["label"]
+            of_spans.release()
+
+        def told(values: Array, of: Array) -> Array:
+            found = np.full(len(of), -1, np.int32)
+            found[of >= 0] = values[of[of >= 0]]
+            return compact(found)
+
         parts: dict[str, list[Array]] = {}
         for part in self._parts(beside):
             of = part["request"]
@@ -207,13 +216,14 @@ class LogsFold:
                 "event_id": compact(part["EventId"]),
                 "event": compact(part["EventName"]),
                 "message": part[_TEXT],
-                "request": compact(label_of[of]),
-                "request_row": compact(number_of[of]),
+                "request": told(label_of, of),
+                "request_row": told(number_of, of),
             }
+            of_spans.release()
             for name, values in made.items():
                 parts.setdefault(name, []).append(values)
         labels = [*spans.labels]
-        del spans, number_of, label_of
+        del spans, number_of, label_of, of_spans
         is_of_both = bool(beside) and self._alike[FORMATTED].count > 0
         order = np.argsort(np.concatenate(parts["ms"]), kind="stable") if is_of_both else None
 

@@ -21,6 +21,7 @@ from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import is_among, ranked
+from dotnetdiag.trace.scratch import MappedArrays
 from dotnetdiag.trace.spilled import SLICE_ROWS, SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -254,8 +255,8 @@ class RunningSums:
 
 def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
     """Rows of what is shown, in their order, each with what it spent and all that is within it."""
-    place = spans.shown_places()
-    depths = np.zeros(int(place[-1]) + 1 if len(place) else 0, np.int8)
+    of_all = MappedArrays(len(spans))
+    place, depths = spans.shown_places(of_all), of_all.zeros(np.int8)
     sums = _with_all_below(spans)
     for first, some in spans.rows.slices():
         last = first + len(some)
@@ -277,6 +278,8 @@ def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
         numbers = place[first + own]
         _fill_depths(depths, rows["parent"], numbers)
         rows["depth"] = depths[numbers]
+        spans.release()
+        of_all.release()
         yield rows
 
 
@@ -319,4 +322,5 @@ def _with_all_below(spans: RequestSpans) -> SpilledRows:
         for at, name in enumerate(_SUMMED):
             given[name] = sums[::-1, at]
         made.append(given)
+        spans.release()
     return made

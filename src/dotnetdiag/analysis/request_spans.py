@@ -25,6 +25,7 @@ from dotnetdiag.analysis.trees import levels
 from dotnetdiag.analysis.unnamed_ends import Ends, UnnamedEnds, nothing_of
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct, is_among, ranked
+from dotnetdiag.trace.scratch import GrownArray, MappedArrays
 from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.table import EventTable
 
@@ -75,7 +76,7 @@ class RequestSpans:
         self._labels, self._reasons = Texts(_ANY), Texts(_ANY)
         self.rows = SpilledRows(_SPAN)
         """Of all spans, in the order of their begins; NaN, 0 and -1 for what is not told."""
-        self._parent, self._kind, self._depth = _Grown(np.int32), _Grown(np.int8), _Grown(np.int8)
+        self._parent, self._kind, self._depth = GrownArray(np.int32), GrownArray(np.int8), GrownArray(np.int8)
         self._activities = _ActivityRows()
         self._shared = [SharedIds() for _ in KINDS]
         self.with_activities: Array = np.zeros(0, np.int64)
@@ -206,7 +207,14 @@ class RequestSpans:
                 self._open[number] = np.delete(
                     starts, np.append(first, unnamed.unknown[~is_among(unnamed.unknown, np.sort(unnamed.kept))])
                 )
+        self.release()
         return Followed(first=self._first, begun=begun, rows=np.concatenate(rows), ended=np.concatenate(ended))
+
+    def release(self) -> None:
+        """Let go of what was looked at of all rows."""
+        self._activities.release()
+        for grown in (self._parent, self._kind, self._depth):
+            grown.release()
 
     def _learn(self, begins: Sequence[Kept], ends: Sequence[Array]) -> None:
         """Which activities several of a kind have at once."""
@@ -378,9 +386,14 @@ class RequestSpans:
         """The kinds of rows, -1 for none."""
         return np.where(rows >= 0, self.kind[rows], -1) if len(self.kind) else np.full(len(rows), -1)
 
-    def shown_places(self) -> Array:
+    def shown_places(self, of: MappedArrays) -> Array:
         """Of each row that is shown how many of those stand before it; of others that of the last such row."""
-        return np.cumsum(IS_SHOWN[self.kind], dtype=np.int32) - np.int32(1)
+        made, before = of.zeros(np.int32), -1
+        for some in of.slices():
+            made[some] = np.cumsum(IS_SHOWN[self.kind[some]], dtype=np.int32) + np.int32(before)
+            before = int(made[some.stop - 1])
+        self.release()
+        return made
 
     def nearest(self, rows: Array, wanted: Array) -> Array:
         """Each of some rows, or the first around it, of kinds that are ``wanted`` (of each kind a bool); -1 for none."""
@@ -405,32 +418,6 @@ def _parents_first(ms: Array, within: Array) -> Array | None:
     return np.lexsort((levels(above, len(ms))[1], ms))
 
 
-class _Grown:
-    """An array to whose end more is appended."""
-
-    def __init__(self, kind: Any) -> None:
-        self._room, self._count = np.zeros(1 << 10, kind), 0
-
-    @property
-    def values(self) -> Array:
-        """All that there is."""
-        return self._room[: self._count]
-
-    def append(self, values: Array) -> None:
-        """These too."""
-        end = self._count + len(values)
-        if end > len(self._room):
-            room = np.zeros(max(end, len(self._room) * 5 // 4), self._room.dtype)
-            room[: self._count] = self.values
-            self._room = room
-        self._room[self._count : end] = values
-        self._count = end
-
-    def copy(self) -> _Grown:
-        """The same values, where they are: good until something is appended to this."""
-        return copy(self)
-
-
 class _ActivityRows:
     """The latest row of each activity, by its number, of which a recording has as many as it has activities. Where processes have one together,
     each has its own row.
@@ -438,8 +425,7 @@ class _ActivityRows:
 
     def __init__(self) -> None:
         self._processes = Numbering()
-        self._rows: Array = np.full(1 << 10, -1, np.int32)
-        self._process = _Grown(np.int32)
+        self._rows, self._process = GrownArray(np.int32, fill=-1), GrownArray(np.int32)
         self._others: dict[tuple[int, int], int] = {}
 
     def processes(self, pid: Array) -> Array:
@@ -452,18 +438,19 @@ class _ActivityRows:
         self._process.append(process)
         if not activity.any():
             return
-        most = int(activity.max(initial=0))
-        if most >= len(self._rows):
-            rows = np.full(max(most + 1, len(self._rows) * 5 // 4), -1, np.int32)
-            rows[: len(self._rows)] = self._rows
-            self._rows = rows
-        own = np.flatnonzero(activity > 0)
-        is_other = self._is_other(self._rows[activity[own]], process[own])
-        np.maximum.at(self._rows, activity[own[~is_other]], (first + own[~is_other]).astype(np.int32))
+        self._rows.extend(int(activity.max(initial=0)) + 1)
+        latest, own = self._rows.values, np.flatnonzero(activity > 0)
+        is_other = self._is_other(latest[activity[own]], process[own])
+        np.maximum.at(latest, activity[own[~is_other]], (first + own[~is_other]).astype(np.int32))
         if len(self._processes) > 1:
-            is_other = self._is_other(self._rows[activity[own]], process[own])
+            is_other = self._is_other(latest[activity[own]], process[own])
             for at in own[is_other].tolist():
                 self._others[int(process[at]), int(activity[at])] = first + at
+
+    def release(self) -> None:
+        """Let go of what was looked at."""
+        self._rows.release()
+        self._process.release()
 
     def _is_other(self, rows: Array, process: Array) -> Array:
         """Whether a row, -1 for none, is of another process."""
@@ -474,14 +461,14 @@ class _ActivityRows:
     def copy(self) -> _ActivityRows:
         """One to which the next rows may be put that this gets, too."""
         made = copy(self)
-        made._process = self._process.copy()
+        made._rows, made._process = self._rows.copy(), self._process.copy()
         return made
 
     def of(self, process: Array, activity: Array) -> Array:
         """Of each the row; -1 for none."""
         inside = np.flatnonzero((activity > 0) & (activity < len(self._rows)))
         made = np.full(len(activity), -1, np.int32)
-        made[inside] = self._rows[activity[inside]]
+        made[inside] = self._rows.values[activity[inside]]
         if len(self._processes) > 1:
             for at in np.flatnonzero(self._is_other(made, process)).tolist():
                 made[at] = self._others.get((int(process[at]), int(activity[at])), -1)

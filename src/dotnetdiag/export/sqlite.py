@@ -13,13 +13,13 @@ import tempfile
 from contextlib import ExitStack
 from typing import IO, Any
 
+from dotnetdiag._temporary import folder_on_disk
 from dotnetdiag.errors import OutputError, UsageError
 from dotnetdiag.export.tables import fresh_name, tables_of
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table.html import Tabular
 from dotnetdiag.table.texts import plain_type, plain_values
 from dotnetdiag.trace.method_names import Style
-from dotnetdiag.trace.temporary import folder_on_disk
 
 _LIMIT = 1 << 63
 _OF_THE_DISK = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)

@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.trace.temporary import folder_on_disk
+from dotnetdiag._temporary import folder_on_disk
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -1748,13 +1748,17 @@ def intern_guids(
     return at
 
 
-def index_guids(const uint8_t[::1] pool not None, int64_t count, const uint64_t[::1] keys not None, uint32_t[::1] slots not None):
-    """Put the numbers from 1 to ``count`` (exclusive) into a hash table of zeros that has room for them."""
+def index_guids(
+    const uint8_t[::1] pool not None, int64_t first, int64_t count, const uint64_t[::1] keys not None, uint32_t[::1] slots not None
+):
+    """Put the numbers from ``first``, which is 1 at least, to ``count`` (exclusive) into a hash table that has those before, and room for them."""
     cdef int64_t mask = slots.shape[0] - 1, slot, i
     if mask < 3 or slots.shape[0] & mask or 16 * count > pool.shape[0] or count > slots.shape[0] // 4 * 3 or keys.shape[0] < 6:
         raise ValueError("no room for so many")
+    if first < 1:
+        raise ValueError("0 is in no slot")
     with nogil:
-        for i in range(1, count):
+        for i in range(first, count):
             slot = hash_of(&pool[16 * i], 16, keys) & mask
             while slots[slot] != 0:
                 slot = (slot + 1) & mask

@@ -15,15 +15,19 @@ from dotnetdiag.nettrace.stacks import HASH_KEYS
 
 ZERO = bytes(16)
 _LEAST = 1 << 8
+IN_FILE = 8 << 20
+"""Bytes of GUIDs from which on they lie in a file, of half a million: those that come are mostly new, or came a moment ago."""
+_LET_GO = 1 << 16
+"""After so many, those that were looked at go from memory."""
 
 
 class GuidTable:
     """Interned GUIDs. Index 0 is the zero GUID, which means *none*. One thread at a time may add some.
 
     Those that come many at once, from files, are in a table of bytes: a file of requests has some for each, and an object for each was most of the
-    memory of a report, and a third of its time. In that they take 16 bytes each and some 7 for their places. Those that come one by one, from a
-    program that writes events, are in a list and a dict until others come so, and without compiled code always: a signal may interrupt
-    :meth:`intern` and intern the same.
+    memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and some 7 for their places. Those
+    that come one by one, from a program that writes events, are in a list and a dict until others come so, and without compiled code always: a
+    signal may interrupt :meth:`intern` and intern the same.
     """
 
     __slots__ = ("_ids", "_raw", "_table")
@@ -98,11 +102,12 @@ def _restored(raw: bytes) -> GuidTable:
 class _Table:
     """GUIDs one behind the other, and where each is, by its hash."""
 
-    __slots__ = ("_pool", "_slots", "_state")
+    __slots__ = ("_looked_at", "_pool", "_slots", "_state")
 
     def __init__(self) -> None:
         self._state = np.ones(1, np.int64)
-        self._pool, self._slots = Room(16 * _LEAST), np.zeros(2 * _LEAST, np.uint32)
+        self._pool, self._slots = Room(16 * _LEAST, in_file=IN_FILE), np.zeros(2 * _LEAST, np.uint32)
+        self._looked_at = 0
 
     def __len__(self) -> int:
         return int(self._state[0])
@@ -116,15 +121,28 @@ class _Table:
             done = kernels.KERNELS.intern_guids(data, starts, done, HASH_KEYS, self._state, self._slots, pool, ids)
             assert done >= 0, "arrays that do not fit each other"
             if done == len(starts):
+                del pool
+                self._looked_at += len(starts)
+                if self._looked_at >= _LET_GO:
+                    self._looked_at = 0
+                    self._pool.let_go()
                 return ids
             room = len(pool) // 16
             if len(self) == len(self._slots) // 4 * 3:
-                slots = np.zeros(2 * len(self._slots), np.uint32)
-                kernels.KERNELS.index_guids(pool, len(self), HASH_KEYS, slots)
-                self._slots = slots
+                self._index(pool, 2 * len(self._slots))
             del pool
             if len(self) == room:
                 self._pool.grow(16 * (room + max(room // 4, _LEAST)))
+                self._looked_at = _LET_GO
+
+    def _index(self, pool: npt.NDArray[np.uint8], slots: int) -> None:
+        """A larger table of slots; never are there both, nor all GUIDs of a file in memory."""
+        assert kernels.KERNELS is not None
+        self._slots = np.zeros(0, np.uint32)
+        self._slots = np.zeros(slots, np.uint32)
+        for first in range(1, len(self), _LET_GO):
+            kernels.KERNELS.index_guids(pool, first, min(first + _LET_GO, len(self)), HASH_KEYS, self._slots)
+            self._pool.let_go()
 
     def raw(self, number: int) -> bytes:
         """The 16 bytes of one."""

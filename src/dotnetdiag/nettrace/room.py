@@ -1,23 +1,48 @@
-"""Memory that grows in its place."""
+"""Memory that grows in its place, and lies in a file when it is told to."""
 
 from __future__ import annotations
 
 import mmap
-from typing import Any
+import os
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from dotnetdiag._temporary import folder_on_disk
+
+_PIECE = 1 << 18
+"""Zeros that are written at once, where a file can't be told how large it is to be."""
+NEVER = 1 << 62
 
 
 class Room:
     """Bytes that are zero until something is written there. Where the system can (Linux), more of them are had without copying those that are there,
     which for a moment takes both; not while somebody has an array of them.
+
+    From ``in_file`` bytes on they lie in a file that has no name, if there is place for it: then what is looked at is in memory until it is
+    :meth:`let_go`, and arrays of before stay good, with what is written to newer ones.
     """
 
-    __slots__ = ("_map",)
+    __slots__ = ("_file", "_from", "_map")
 
-    def __init__(self, size_bytes: int) -> None:
-        self._map = pages(size_bytes)
+    def __init__(self, size_bytes: int, *, in_file: int = NEVER) -> None:
+        self._from, self._file = in_file, None if size_bytes < in_file else _file(size_bytes)
+        self._map = pages(size_bytes) if self._file is None else mmap.mmap(self._file.fileno(), size_bytes)
+
+    def __del__(self) -> None:
+        if getattr(self, "_file", None) is not None:
+            self._file.close()  # type: ignore[union-attr]  # what is mapped stays
+
+    @property
+    def is_in_file(self) -> bool:
+        """Whether it is."""
+        return self._file is not None
+
+    @property
+    def size_bytes(self) -> int:
+        """How many."""
+        return len(self._map)
 
     def array(self, kind: Any = np.uint8) -> npt.NDArray[Any]:
         """All of them."""
@@ -25,15 +50,67 @@ class Room:
 
     def grow(self, size_bytes: int) -> None:
         """Have so many, those that are there at their front."""
-        try:
-            self._map.resize(size_bytes)
-        except (SystemError, OSError, ValueError, BufferError):
-            made = pages(size_bytes)
-            made[: len(self._map)] = self._map[:]
-            self._map = made
+        before = self._map
+        if self._file is not None:
+            try:
+                _reserve(self._file, len(before), size_bytes)
+            except OSError:
+                self._from = NEVER
+                self._file.close()
+                self._file = None
+            else:
+                self._map = mmap.mmap(self._file.fileno(), size_bytes)
+                return
+        elif size_bytes >= self._from:
+            self._file = _file(size_bytes)
+            if self._file is not None:
+                self._map = mmap.mmap(self._file.fileno(), size_bytes)
+                self._map[: len(before)] = before[:]
+                return
+            self._from = NEVER
+        else:
+            try:
+                self._map.resize(size_bytes)
+                return
+            except (SystemError, OSError, ValueError, BufferError):
+                pass
+        self._map = pages(size_bytes)
+        self._map[: len(before)] = before[:]
+
+    def let_go(self) -> None:
+        """What was looked at is in the file alone, and comes back when it is looked at again."""
+        if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
 
 def pages(size_bytes: int) -> mmap.mmap:
     """Pages of the system's, for this process alone."""
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     return mmap.mmap(-1, size_bytes, **private)
+
+
+def _file(size_bytes: int) -> IO[bytes] | None:
+    """One without a name, all of which has its place on the disk: to write to memory that has none would end the program. None without room."""
+    import tempfile  # brings all ways of packing with it
+
+    try:
+        file = tempfile.TemporaryFile(buffering=0, dir=folder_on_disk())  # noqa: SIM115  # it lives as long as the room
+    except OSError:
+        return None
+    try:
+        _reserve(file, 0, size_bytes)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def _reserve(file: IO[bytes], before: int, size_bytes: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), before, size_bytes - before)
+        return
+    file.seek(before)
+    for first in range(before, size_bytes, _PIECE):
+        rest = memoryview(bytes(min(_PIECE, size_bytes - first)))
+        while rest:
+            rest = rest[file.write(rest) :]

@@ -8,19 +8,21 @@ program's as soon as they are looked at; what is written and read does not. Wher
 from __future__ import annotations
 
 import os
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.trace.temporary import folder_on_disk
+from dotnetdiag._temporary import folder_on_disk
+from dotnetdiag.nettrace.room import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from io import FileIO
-    from mmap import mmap
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_LEAST_ROWS = 1 << 10
 MAPPED_ROWS = 1 << 18
 """So many numbers, and mapped arrays are in a file: ten arrays of fewer are some 10 MB."""
 MAPPED_SLICE = 1 << 16
@@ -77,8 +79,8 @@ class MappedArrays:
     """
 
     def __init__(self, rows: int) -> None:
-        self._rows, self._is_small = rows, rows < MAPPED_ROWS
-        self._maps: list[mmap] = []
+        self._rows = rows
+        self._rooms: list[Room] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Arrays go elsewhere as all do, in memory."""
@@ -86,20 +88,16 @@ class MappedArrays:
 
     def zeros(self, kind: Any) -> Array:
         """A new one."""
-        if not self._is_small:
-            try:
-                mapped = _mapped(self._rows * np.dtype(kind).itemsize)
-            except OSError:
-                self._is_small = True
-            else:
-                self._maps.append(mapped)
-                return np.frombuffer(mapped, kind)
-        return np.zeros(self._rows, kind)
+        if self._rows < MAPPED_ROWS or not self._rows:
+            return np.zeros(self._rows, kind)
+        room = Room(self._rows * np.dtype(kind).itemsize, in_file=0)
+        self._rooms.append(room)
+        return room.array(kind)
 
     def release(self) -> None:
         """Let go of what was looked at: it is in the file, and comes back when it is looked at again."""
-        for mapped in self._maps:
-            _let_go(mapped)
+        for room in self._rooms:
+            room.let_go()
 
     def slices(self) -> Iterator[slice[int, int, None]]:
         """All rows, some of them at a time; what is looked at meanwhile is let go."""
@@ -108,24 +106,60 @@ class MappedArrays:
             self.release()
 
 
-def _mapped(size: int) -> mmap:
-    """Zeros in a file without a name, all of which have their place on the disk: a write to memory that finds none would end the program."""
-    from mmap import mmap
+class GrownArray:
+    """An array to whose end more is appended, in memory until there is much of it, as :class:`MappedArrays` are. ``fill`` is what :meth:`extend`
+    puts there.
+    """
 
-    with _unnamed() as file:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, size)
-        else:
-            for first in range(0, size, PART_BYTES):
-                file.write(bytes(min(PART_BYTES, size - first)))
-        return mmap(file.fileno(), size)
+    def __init__(self, kind: Any, *, fill: int = 0) -> None:
+        self._kind, self._fill, self._count = np.dtype(kind), fill, 0
+        size = self._kind.itemsize
+        self._room = Room(_LEAST_ROWS * size, in_file=MAPPED_ROWS * size)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The values go elsewhere."""
+        return _grown, (self._kind, self._fill, self.values.copy())
+
+    @property
+    def values(self) -> Array:
+        """All that there is. What is written to it stays there."""
+        return self._room.array(self._kind)[: self._count]
+
+    def append(self, values: Array) -> None:
+        """These too."""
+        first = self._count
+        self._reach(first + len(values))
+        self.values[first:] = values
+
+    def extend(self, count: int) -> None:
+        """Have so many at least."""
+        first = self._count
+        self._reach(max(count, first))
+        for some in range(first, self._count if self._fill else first, MAPPED_SLICE):
+            self.values[some : some + MAPPED_SLICE] = self._fill
+
+    def copy(self) -> GrownArray:
+        """The same values, where they are: good until something is appended to this."""
+        return copy(self)
+
+    def release(self) -> None:
+        """Let go of what was looked at."""
+        self._room.let_go()
+
+    def _reach(self, count: int) -> None:
+        held = self._room.size_bytes // self._kind.itemsize
+        if count > held:
+            self._room.grow(max(count, held * 5 // 4) * self._kind.itemsize)
+        self._count = count
 
 
-def _let_go(mapped: mmap) -> None:
-    import mmap
-
-    if hasattr(mmap, "MADV_DONTNEED"):
-        mapped.madvise(mmap.MADV_DONTNEED)
+def _grown(kind: Any, fill: int, values: Array) -> GrownArray:
+    made = GrownArray(kind, fill=fill)
+    made.append(values)
+    return made
 
 
 class UnnamedFile:
