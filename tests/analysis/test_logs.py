@@ -89,3 +89,28 @@ def test_the_texts_that_core_3_does_not_write_are_made_of_the_arguments() -> Non
     made = logs(traced(*told))
     assert made.messages.values("message") == ["cart 1 is lost", None, None]
     assert made.by_event.values("example") == ["cart 1 is lost"]
+
+
+def test_ids_below_nothing_are_told_and_texts_that_are_cut_end_so() -> None:
+    long = "x" * room.MOST_CHARACTERS
+    told = [
+        said(
+            at,
+            1,
+            provider=LOGGING,
+            number=1,
+            name="FormattedMessage",
+            Level=2,
+            EventId=number,
+            LoggerName="Shop",
+            EventName="",
+            FormattedMessage=text,
+        )
+        for at, (number, text) in enumerate([(-1, "one"), (-5, long), (-5, long + "A"), (0, long + "B")])
+    ]
+    made = logs(traced(*told))
+    cut = long[:-1] + "…"
+    assert made.messages.values("event_id") == [-1, -5, -5, 0]
+    assert made.messages.values("message") == ["one", long, cut, cut]
+    assert sorted(made.by_event.values("event_id")) == [-5, -1, 0]
+    assert dict(zip(made.by_event.values("event_id"), made.by_event.values("example"), strict=True))[0] == cut

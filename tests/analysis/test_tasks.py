@@ -259,3 +259,21 @@ def test_awaits_that_are_too_deep_in_each_other_are_told_in_parts(monkeypatch: p
         assert sum(made.by_method.values("own_ms")) == pytest.approx(
             sum(row["duration_ms"] for row in made.awaits if row["depth"] == 1)
         )
+
+
+def test_what_a_task_awaited_before_it_was_awaited_is_not_taken_from_who_awaits_it() -> None:
+    """``var b = B(); …; await b;``, by two."""
+    events = [awaits(0, 30, 2), done(50, 30), awaits(60, 2, 1), awaits(60, 2, 5), awaits(70, 31, 2), done(80, 31)]
+    made = tasks(traced(*events, done(100, 2), done(100, 2)))
+    taken = [(row["task"], row["duration_ms"]) for row in made.awaits.to_pylist()]
+    assert taken == [(30, 50.0), (2, 40.0), (2, 40.0), (31, 10.0)]
+    assert made.by_method.values("own_ms") == [50.0 + 30.0 + 30.0 + 10.0]
+    assert sorted(made.profile.weight.tolist()) == [10.0, 30.0, 30.0, 50.0]
+
+
+def test_of_a_long_chain_the_first_and_the_last_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "NAMED", 4)
+    events = [*(awaits(number, number, number - 1, f"A.M{number}") for number in range(1, 8))]
+    made = tasks(traced(*events, *(done(20 - number, number) for number in range(7, 0, -1))))
+    assert made.chains.values("chain") == ["A.M1 > A.M2 > 3 more > A.M6 > A.M7"]
+    assert made.chains.values("depth") == [7]

@@ -81,8 +81,19 @@ OTHERS = "(others)"
 """The text in the place of those that are too many."""
 
 
+CUT = "…"
+"""The last character of a text that is longer than what is kept of it."""
+
+
+def cut_at(text: str, longest: int | None) -> str:
+    """At most so many characters of it."""
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + CUT
+
+
 class Texts:
-    """Different texts, each once: ``most`` of them, and those beyond are the last, which says so. Of each at most ``longest`` characters."""
+    """Different texts, each once: ``most`` of them, and those beyond are the last, which says so. Of each at most ``longest`` characters; those that
+    are longer end in :data:`CUT`.
+    """
 
     def __init__(self, most: int = 1 << 16, *, longest: int | None = None) -> None:
         self.names: list[str] = []
@@ -123,7 +134,7 @@ class Texts:
         if others is None:
             return [self.number(text) for text in texts]
         known = self._numbers
-        return [known.get(text[: self._longest], others) for text in texts]
+        return [known.get(cut_at(text, self._longest), others) for text in texts]
 
     def each(self, texts: Sequence[str]) -> Array:
         """Of each its number (i32)."""
@@ -131,7 +142,7 @@ class Texts:
 
     def number(self, text: str) -> int:
         """Its number, a new one for a new text."""
-        text = text[: self._longest]
+        text = cut_at(text, self._longest)
         found = self._numbers.get(text)
         if found is not None:
             return found

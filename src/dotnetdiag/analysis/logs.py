@@ -17,7 +17,7 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.answers import answer_table, compact, mask, number, texts, whole
 from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, others_told
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, others_told
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER, filled
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
@@ -193,7 +193,7 @@ class LogsFold:
     def _columns(self, beside: Set[int]) -> dict[str, Column]:
         """The rows of the table, some messages after the others: of all at once a report on 300,000 took 190 MB."""
         spans = self._spans
-        of_spans = MappedArrays(len(spans))
+        of_spans = MappedArrays(len(spans), each=8)
         number_of, label_of = spans.shown_places(of_spans), of_spans.zeros(np.int32)
         for first, rows in spans.rows.slices():
             label_of[first : first + len(rows)] = rows["label"]
@@ -237,7 +237,7 @@ class LogsFold:
             "tid": whole(joined("tid")),
             "level": _levels(joined("level")),
             "logger": texts(self._names.names, joined("logger")),
-            "event_id": _known(joined("event_id")),
+            "event_id": whole(joined("event_id")),
             "event": texts(self._names.names, joined("event")),
             "message": texts(self._messages.names, joined("message")),
             "request": texts(labels, joined("request")),
@@ -278,7 +278,7 @@ class _Alike:
             one = self._found.get(key)
             if one is None:
                 text = int(kept[_TEXT][row]) if messages is None else example[row]
-                cut = text[:MOST_CHARACTERS] if isinstance(text, str) else text
+                cut = cut_at(text, MOST_CHARACTERS) if isinstance(text, str) else text
                 one = self._found[key] = _Event(float(kept.ms[row]), int(kept["EventName"][row]), cut)
             one.count += count
         self.count += len(kept)
@@ -303,7 +303,7 @@ class _Alike:
         return {
             "level": _levels(level),
             "logger": texts(names, logger),
-            "event_id": _known(np.array([key[1] for key, _ in rows]) if rows else level),
+            "event_id": whole(np.array([key[1] for key, _ in rows], np.int64)),
             "event": texts(names, np.array([one.name for _, one in rows], np.int64)),
             "count": whole(np.array([one.count for _, one in rows], np.int64)),
             "example": Text.from_pylist(examples),

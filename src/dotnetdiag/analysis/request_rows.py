@@ -255,7 +255,7 @@ class RunningSums:
 
 def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
     """Rows of what is shown, in their order, each with what it spent and all that is within it."""
-    of_all = MappedArrays(len(spans))
+    of_all = MappedArrays(len(spans), each=5)
     place, depths = spans.shown_places(of_all), of_all.zeros(np.int8)
     sums = _with_all_below(spans)
     for first, some in spans.rows.slices():

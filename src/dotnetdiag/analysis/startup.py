@@ -33,6 +33,7 @@ from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Table
+from dotnetdiag.trace.context import Context
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -69,6 +70,9 @@ _TELLS: Mapping[str, Callable[[EventSchema], bool]] = {
     "exceptions": having(THROWN),
 }
 """Of the same which events these are."""
+NO_END = (
+    "when this process ended is not told, for the recording is of several: its last phase lasts as long as that does"
+)
 NO_START = (
     "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on: "
     "trace collect --clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose -- COMMAND"
@@ -137,6 +141,7 @@ class StartupFold:
         self._loader, self._jit, self._gc = LoaderFold(), JitFold(), GcFold()
         self._exceptions, self._cpu = ExceptionsFold(messages=False), CpuFold()
         self._losses = LossesToTell()
+        self._context: Context | None = None
 
         self._recorded: set[str] = set()  # of KINDS those of which events came, at whatever time
         self._is_fed = False
@@ -153,6 +158,7 @@ class StartupFold:
         a long recording took as much memory as its collections, samples and exceptions do.
         """
         self._losses.of(window)
+        self._context = window.trace
         if window.schemas is not self._last_schemas:
             self._last_schemas = window.schemas
             self._recorded |= {name for name, tells in _TELLS.items() if any(map(tells, window.schemas.values()))}
@@ -217,7 +223,9 @@ class StartupFold:
         is_told = program is not None and has_start
         lacking = [name for name in KINDS if not len(parts[name][0]) and (others or name not in self._recorded)]
         if is_told:
-            notes = _notes(pid, len(others), lacking, has_states=has_states or not len(cpu))
+            is_of_several = self._context is not None and self._context.meaning.is_of_several
+            told_states = has_states or not len(cpu)
+            notes = _notes(pid, len(others), lacking, has_states=told_states, is_of_several=is_of_several)
         else:
             notes = (NO_LOADER,) if runtime.is_native else (NO_START,)
         rows = np.arange(len(PHASES) if is_told else 0)
@@ -312,13 +320,15 @@ class StartupFold:
         return answer_table("what took longest", columns, notes, self._losses.told)
 
 
-def _notes(pid: int, others: int, lacking: Sequence[str], *, has_states: bool) -> tuple[str, ...]:
+def _notes(pid: int, others: int, lacking: Sequence[str], *, has_states: bool, is_of_several: bool) -> tuple[str, ...]:
     """What is said of a start that is told: of which process it is, and what is missing."""
     made = []
     if others:
         made.append(
             f"this is process {pid}, the first that started; the others in the recording ({others}) are left out"
         )
+    if is_of_several:
+        made.append(NO_END)
     if lacking:
         made.append(no_events(lacking))
     if not has_states:

@@ -25,7 +25,7 @@ from dotnetdiag.analysis.kept_events import KeptEvents, Texts, of_source, others
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.nameless import are_nameless
-from dotnetdiag.analysis.pairs import FirstRows, latest_rows
+from dotnetdiag.analysis.pairs import FirstRows
 from dotnetdiag.analysis.profile import MILLISECONDS, State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.running_groups import Numbering, RunningGroups
@@ -37,7 +37,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import distinct, is_among
+from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.method_names import Style
 from dotnetdiag.trace.scratch import MappedArrays, Scratch
 from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree
@@ -57,8 +57,12 @@ CHAINS = 1000
 """The longest, of which it is told who awaited what."""
 _SLICE = 1 << 16
 """Rows that are looked at at once."""
+_EACH = 78
+"""Bytes of what is told of each."""
 _LOOKED_UP = 1 << 20
 """Rows that are looked up by their tasks at once."""
+NAMED = 64
+"""Awaits of a chain that are named: of longer ones the first and the last."""
 SEPARATOR = " > "
 UNKNOWN = "?"
 OF_OTHERS = ("Task.WhenAll", "Task.WhenAny", "Task.Unwrap")
@@ -150,19 +154,22 @@ class TasksFold:
 
 
 class _Answer:
-    """Awaits, and who is whose caller. What is told of each, 54 bytes, lies in mapped arrays: of ten million awaits half a gigabyte."""
+    """Awaits, and who is whose caller. What is told of each lies in mapped arrays: of ten million awaits 0.8 GB."""
 
     def __init__(self, made: Lasting, operations: KeptEvents, names: Sequence[str]) -> None:
         self._made, self._texts = made, names
-        self._held = held = MappedArrays(len(made))
-        self._pid, self._is_blocking, self._duration = held.zeros("i4"), held.zeros("?"), held.zeros("f8")
+        self._held = held = MappedArrays(len(made), _EACH)
+        self._pids, process = ranked(made.pid)
+        self._process, self._is_blocking, self._duration = held.zeros("i4"), held.zeros("?"), held.zeros("f8")
+        self._ms = held.zeros("f8")
         task, by = held.zeros("i8"), held.zeros("i8")
         self._first, self._caller, self._depth = held.zeros("i4"), held.zeros("i4"), held.zeros("i4")
         self._name, awaiting, self._method = held.zeros("i4"), held.zeros("i4"), held.zeros("i4")
         for first, rows in made.slices():
             here = slice(first, first + len(rows))
             is_blocking = rows["Behavior"] == BLOCKING
-            self._pid[here], self._duration[here] = made.pid[rows["kind"]], rows["duration_ms"]
+            self._process[here], self._duration[here] = process[rows["kind"]], rows["duration_ms"]
+            self._ms[here] = rows["ms"]
             self._is_blocking[here], task[here] = is_blocking, rows["TaskID"]
             by[here] = np.where(is_blocking, rows["OriginatingTaskID"], rows["ContinueWithTaskID"])
             self._first[here] = np.arange(here.start, here.stop)
@@ -177,18 +184,20 @@ class _Answer:
 
     def _look_up(self, operations: KeptEvents, task: Array, by: Array, awaiting: Array) -> None:
         """Who is whose caller, and the names of both tasks: some tasks at a time, for to look them up takes 8 bytes for each in memory."""
-        held, pids, count = self._held, distinct(self._made.pid), len(operations)
-        names = MappedArrays(count).zeros("i4")
+        held, pids, count = self._held, self._pids, len(operations)
+        names = MappedArrays(count, each=4).zeros("i4")
         first = 0
         for kept in operations.parts():
             names[first : first + len(kept)] = kept["OperationName"]
             first += len(kept)
         parts = -(-max(len(task), count) // _LOOKED_UP)
         for part in range(parts):
-            awaits = FirstRows(pids, len(task), ((self._pid[one], task[one]) for one in held.slices()), part, parts)
+            awaits = FirstRows(
+                pids, len(task), ((pids[self._process[one]], task[one]) for one in held.slices()), part, parts
+            )
             named = FirstRows(pids, count, ((one.pid, one["TaskID"]) for one in operations.parts()), part, parts)
             for some in held.slices():
-                pid = self._pid[some]
+                pid = pids[self._process[some]]
                 for ids, first_of, name_of in ((task, self._first, self._name), (by, self._caller, awaiting)):
                     for known, found_of, told in ((awaits, first_of, None), (named, name_of, names)):
                         found = known.of(pid, ids[some])
@@ -220,26 +229,50 @@ class _Answer:
         """How long these took, nothing for those without an end."""
         return np.nan_to_num(self._duration[rows])
 
+    def _within_caller(self, some: slice[int, int, None]) -> Array:
+        """How much of each is within what its caller took: that task may have begun before it was awaited."""
+        taken, caller = self._plain(some), self._caller[some]
+        has = np.flatnonzero((caller >= 0) & (taken > 0))
+        begin, above = self._ms[some][has], self._ms[caller[has]]
+        end, last = begin + taken[has], above + self._plain(caller[has])
+        inside = np.minimum(end, last) - np.maximum(begin, above)
+        taken[has] = np.where((begin >= above) & (end <= last), taken[has], np.maximum(inside, 0.0))
+        return taken
+
+    def of_callers(self, callers: Array) -> Array:
+        """The rows whose callers are these, which ascend, by their callers and begins."""
+        held = [np.zeros(0, np.int32)]
+        for some in self._held.slices():
+            held.append((np.flatnonzero(is_among(self._caller[some], callers)) + some.start).astype(np.int32))
+        rows = np.concatenate(held)
+        del held
+        ms = self._ms[rows]
+        if (ms[1:] < ms[:-1]).any():
+            rows = rows[np.argsort(ms, kind="stable")]
+        del ms
+        caller = self._caller[rows]
+        if len(callers) > 1:
+            rows = rows[np.argsort(caller, kind="stable")]
+        self._held.release()
+        return rows
+
+    def told_of(self, rows: Array) -> tuple[Array, Array, Array]:
+        """The callers, begins and durations of some."""
+        made = self._caller[rows], self._ms[rows], self._plain(rows)
+        self._held.release()
+        return made
+
     def _find_own_ms(self) -> Array:
         """What each took, but for what its own awaits took meanwhile."""
         made = self._held.zeros("f8")  # first what is below
-        sum_by_parent(self._caller, self._plain, made, self._held)
+        sum_by_parent(self._caller, self._within_caller, made, self._held)
         for shared in self._shared(made):
-            is_first = distinct(self._first[shared])
-            held = [np.zeros(0, np.int32)]
-            for some in self._held.slices():
-                held.append(np.flatnonzero(is_among(self._caller[some], is_first)).astype(np.int32) + some.start)
-            has = np.concatenate(held)
-            start_ms, caller = self._made.rows.gather("ms", has), self._caller[has]
-            order = np.lexsort((start_ms, caller))
-            of = caller[order], start_ms[order], self._plain(has[order])
-            del held, has, start_ms, caller, order
+            below = _Below(self, distinct(self._first[shared]))
             for begin in range(0, len(shared), _SLICE):
                 rows = shared[begin : begin + _SLICE]
-                since, lasted = self._made.rows.gather("ms", rows), self._plain(rows)
-                before, until = (_taken_until(since + more, self._first[rows], *of) for more in (0.0, lasted))
-                made[rows] = until - before
-            self._held.release()
+                since, first = self._ms[rows], self._first[rows]
+                made[rows] = below.taken_until(since + self._plain(rows), first) - below.taken_until(since, first)
+                self._held.release()
         for some in self._held.slices():
             own = np.maximum(self._plain(some) - made[some], 0.0)
             own[np.isnan(self._duration[some])] = 0.0
@@ -336,7 +369,7 @@ class _Answer:
         if name == "duration_ms":
             return number(self._taken(self._duration, here))
         if name == "pid":
-            return whole(self._taken(self._pid, here))
+            return whole(self._pids[self._taken(self._process, here)])
         if name == "tid":
             return whole(self._made.tid[values("kind")])
         if name == "task":
@@ -365,7 +398,7 @@ class _Answer:
     def _by_method(self) -> dict[str, Column]:
         found, own_ms, blocking = RunningGroups(), np.zeros(0), np.zeros(0, np.int64)
         for some in self._held.slices():
-            keys = self._pid[some].astype(np.int64) << 32 | self._method[some]  # of each process its own methods
+            keys = self._process[some].astype(np.int64) << 32 | self._method[some]  # of each process its own methods
             which = found.add(keys, np.arange(some.start, some.stop), self._duration[some])
             own_ms = np.append(own_ms, np.zeros(len(found) - len(own_ms)))
             np.add.at(own_ms, which, self._own_ms[some])
@@ -374,7 +407,7 @@ class _Answer:
         order = np.lexsort((found.first, -found.count, -found.total, -own_ms))
         first = found.first[order]
         return {
-            "pid": whole(self._taken(self._pid, first)),
+            "pid": whole(self._pids[self._taken(self._process, first)]),
             "method": self._named(self._taken(self._method, first)),
             "count": whole(found.count[order]),
             "blocking": whole(blocking[order]),
@@ -408,13 +441,18 @@ class _Answer:
             while (way := int(self._first[chain[-1]])) not in ways and longest[way]:
                 ways.add(way)
                 chain.append(int(longest[way]) - 1)
-            ids = self._method_ids[self._method[chain]].tolist()
-            chains.append(SEPARATOR.join(self._frames.name(one, Style.SOURCE) if one >= 0 else UNKNOWN for one in ids))
             depths.append(len(chain))
+            more = len(chain) - NAMED
+            named = chain if more <= 0 else chain[: NAMED // 2] + chain[-(NAMED // 2) :]
+            ids = self._method_ids[self._method[named]].tolist()
+            names = [self._frames.name(one, Style.SOURCE) if one >= 0 else UNKNOWN for one in ids]
+            if more > 0:
+                names.insert(NAMED // 2, f"{more:,} more")
+            chains.append(SEPARATOR.join(names))
         return {
             "start_ms": Scalar(self._made.rows.gather("ms", roots), None, Kind.F8),
             "duration_ms": number(self._taken(self._duration, roots)),
-            "pid": whole(self._taken(self._pid, roots)),
+            "pid": whole(self._pids[self._taken(self._process, roots)]),
             "task": whole(self._made.rows.gather("TaskID", roots)),
             "depth": whole(np.array(depths, np.int64)),
             "chain": Text.from_pylist(chains),
@@ -454,9 +492,26 @@ class _Answer:
 _COLUMNS = ("start_ms", "duration_ms", "pid", "tid", "task", "name", "awaited_by", "kind", "method", "depth")
 
 
-def _taken_until(until_ms: Array, of: Array, caller: Array, start_ms: Array, plain: Array) -> Array:
-    """Of each caller what the awaits below took until then, and those of the callers before it; these are in the order of callers and begins."""
-    before = np.cumsum(plain) - plain
-    latest = latest_rows([caller], start_ms, [of], until_ms)
-    taken = before[latest] + np.minimum(until_ms - start_ms[latest], plain[latest])
-    return np.where(latest >= 0, taken, before[np.searchsorted(caller, of)])
+class _Below:
+    """What some tasks awaited, for those that await them too: how much of that had been taken by some time."""
+
+    def __init__(self, answer: _Answer, callers: Array) -> None:
+        caller, self._ms, self._plain = answer.told_of(answer.of_callers(callers))
+        self._callers, self._edges = callers, np.searchsorted(caller, np.append(callers, np.iinfo(np.int32).max))
+        self._before = np.cumsum(self._plain)
+        self._before -= self._plain
+
+    def taken_until(self, until_ms: Array, caller: Array) -> Array:
+        """By each of these callers until these times, and all that those before it took."""
+        of = np.searchsorted(self._callers, caller)
+        first, last = self._edges[of], self._edges[of + 1]
+        low, high = first.copy(), last.copy()
+        while (open_ := low < high).any():  # the first that begins later
+            middle = (low + high) // 2
+            is_before = open_ & (self._ms[np.minimum(middle, len(self._ms) - 1)] <= until_ms)
+            low[is_before] = middle[is_before] + 1
+            is_behind = open_ & ~is_before
+            high[is_behind] = middle[is_behind]
+        at = np.maximum(low - 1, 0)
+        taken = self._before[at] + np.minimum(until_ms - self._ms[at], self._plain[at])
+        return np.where(low > first, taken, np.append(self._before, 0.0)[first])

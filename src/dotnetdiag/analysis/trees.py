@@ -17,7 +17,7 @@ def levels(parent: Array, deepest: int) -> tuple[Array, Array]:
     """Parents (i32), and how deep each row is: 1 for one without. What is deeper than ``deepest`` is cut off there, and its depth begins anew; so is
     what is in the end below itself.
     """
-    made = MappedArrays(len(parent))
+    made = MappedArrays(len(parent), each=4)
     parent, depth = parent.astype(np.int32), made.zeros(np.int32)
     cut_levels(parent, depth, deepest, made)
     return parent, depth

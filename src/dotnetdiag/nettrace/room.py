@@ -21,23 +21,22 @@ class Room:
     which for a moment takes both; not while somebody has an array of them.
 
     From ``in_file`` bytes on they lie in a file that has no name, if there is place for it: then what is looked at is in memory until it is
-    :meth:`let_go`, and arrays of before stay good, with what is written to newer ones.
+    :meth:`let_go`, and arrays of before stay good, with what is written to newer ones. One that never ``grows`` has one descriptor open, others two.
     """
 
-    __slots__ = ("_file", "_from", "_map")
+    __slots__ = ("_file", "_from", "_map", "is_in_file")
 
-    def __init__(self, size_bytes: int, *, in_file: int = NEVER) -> None:
+    def __init__(self, size_bytes: int, *, in_file: int = NEVER, grows: bool = True) -> None:
         self._from, self._file = in_file, None if size_bytes < in_file else _file(size_bytes)
+        self.is_in_file = self._file is not None
+        """Whether it is."""
         self._map = pages(size_bytes) if self._file is None else mmap.mmap(self._file.fileno(), size_bytes)
+        if self._file is not None and not grows:
+            self._file.close()
 
     def __del__(self) -> None:
         if getattr(self, "_file", None) is not None:
             self._file.close()  # type: ignore[union-attr]  # what is mapped stays
-
-    @property
-    def is_in_file(self) -> bool:
-        """Whether it is."""
-        return self._file is not None
 
     @property
     def size_bytes(self) -> int:
@@ -57,14 +56,14 @@ class Room:
             except OSError:
                 self._from = NEVER
                 self._file.close()
-                self._file = None
+                self._file, self.is_in_file = None, False
             else:
                 self._map = mmap.mmap(self._file.fileno(), size_bytes)
                 return
         elif size_bytes >= self._from:
             self._file = _file(size_bytes)
             if self._file is not None:
-                self._map = mmap.mmap(self._file.fileno(), size_bytes)
+                self.is_in_file, self._map = True, mmap.mmap(self._file.fileno(), size_bytes)
                 self._map[: len(before)] = before[:]
                 return
             self._from = NEVER
@@ -79,7 +78,7 @@ class Room:
 
     def let_go(self) -> None:
         """What was looked at is in the file alone, and comes back when it is looked at again."""
-        if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
+        if self.is_in_file and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
 

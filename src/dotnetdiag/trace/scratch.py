@@ -75,29 +75,36 @@ class Stored:
 
 class MappedArrays:
     """Arrays of so many numbers each that all of them together do not fit into memory; who goes through them does so some at a time, in any order,
-    and lets go of what was looked at. Few are plain memory, as are those for which there is no room elsewhere.
+    and lets go of what was looked at. Few are plain memory, as are those for which there is no room elsewhere. ``each``: bytes that all of a row
+    may take, which are one file.
     """
 
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self._rooms: list[Room] = []
+    def __init__(self, rows: int, each: int = 8) -> None:
+        self._rows, self._each = rows, each
+        self._room: Room | None = None
+        self._taken = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Arrays go elsewhere as all do, in memory."""
-        return type(self), (self._rows,)
+        return type(self), (self._rows, self._each)
 
     def zeros(self, kind: Any) -> Array:
         """A new one."""
-        if self._rows < MAPPED_ROWS or not self._rows:
+        size = self._rows * np.dtype(kind).itemsize
+        if self._rows < MAPPED_ROWS or not self._rows or self._taken + size > self._rows * self._each:
             return np.zeros(self._rows, kind)
-        room = Room(self._rows * np.dtype(kind).itemsize, in_file=0)
-        self._rooms.append(room)
-        return room.array(kind)
+        if self._room is None:
+            self._room = Room(self._rows * self._each, in_file=0, grows=False)
+        if not self._room.is_in_file:
+            return np.zeros(self._rows, kind)
+        made: Array = self._room.array()[self._taken : self._taken + size].view(kind)
+        self._taken += -(-size // 8) * 8
+        return made
 
     def release(self) -> None:
         """Let go of what was looked at: it is in the file, and comes back when it is looked at again."""
-        for room in self._rooms:
-            room.let_go()
+        if self._room is not None:
+            self._room.let_go()
 
     def slices(self) -> Iterator[slice[int, int, None]]:
         """All rows, some of them at a time; what is looked at meanwhile is let go."""
