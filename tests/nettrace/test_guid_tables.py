@@ -69,25 +69,26 @@ def test_the_kernel_stops_before_it_writes_beyond_any_table(kernels: Any) -> Non
     starts = np.arange(100, dtype=np.int64) * 16
     for slots, room in ((4, 1000), (64, 1000), (1024, 20), (1024, 1000)):
         table, pool = np.zeros(slots, np.uint32), np.zeros(16 * room + 5, np.uint8)
+        tags = np.zeros(slots, np.uint8)
         state, ids = np.ones(1, np.int64), np.zeros(100, np.uint32)
-        done = kernels.intern_guids(data, starts, 0, keys, state, table, pool, ids)
+        done = kernels.intern_guids(data, starts, 0, keys, state, table, tags, pool, ids)
         assert done == min(100, slots // 4 * 3 - 1, room - 1)
         assert state.tolist() == [done + 1]
         assert ids[:done].tolist() == [*range(1, done + 1)]
         assert not pool[16 * (done + 1) :].any()
-        again = np.zeros(slots, np.uint32)
-        kernels.index_guids(pool, 1, done // 2 + 1, keys, again)
-        kernels.index_guids(pool, done // 2 + 1, done + 1, keys, again)
-        assert sorted(again.tolist()) == sorted(table.tolist())
+        again, other = np.zeros(slots, np.uint32), np.zeros(slots, np.uint8)
+        kernels.index_guids(pool, 1, done // 2 + 1, keys, again, other)
+        kernels.index_guids(pool, done // 2 + 1, done + 1, keys, again, other)
+        assert (again.tolist(), other.tolist()) == (table.tolist(), tags.tolist())
     places = np.array([-1, 1 << 62, len(data) - 15, 0], np.int64)
-    assert kernels.intern_guids(data, places, 0, keys, state, table, pool, ids[:4]) == 4
+    assert kernels.intern_guids(data, places, 0, keys, state, table, tags, pool, ids[:4]) == 4
     assert ids[:4].tolist() == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("kernels", COMPILED_FORMS)
 def test_the_kernel_refuses_arrays_that_do_not_fit(kernels: Any) -> None:
     def done(
-        slots: int = 64, room: int = 10, count: int = 1, keys: int = 6, ids: int = 1, first: int = 0
+        slots: int = 64, room: int = 10, count: int = 1, keys: int = 6, ids: int = 1, first: int = 0, tags: int = 0
     ) -> tuple[int, bool]:
         state, table = np.full(1, count, np.int64), np.zeros(slots, np.uint32)
         pool = np.zeros(16 * room, np.uint8)
@@ -98,19 +99,30 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(kernels: Any) -> None:
             np.ones(keys, np.uint64),
             state,
             table,
+            np.zeros(slots + tags, np.uint8),
             pool,
             np.zeros(ids, np.uint32),
         )
         return int(made), bool(table.any() or pool.any())
 
     assert done() == (1, True)
-    for wrong in ({"slots": 60}, {"slots": 2}, {"count": 0}, {"count": 11}, {"keys": 5}, {"ids": 2}, {"first": -1}):
+    for wrong in (
+        {"slots": 60},
+        {"slots": 2},
+        {"count": 0},
+        {"count": 11},
+        {"keys": 5},
+        {"ids": 2},
+        {"first": -1},
+        {"tags": 1},
+    ):
         assert done(**wrong) == (-1, False)
-    for slots, room, count in ((60, 100, 2), (64, 1, 2), (64, 100, 49)):
+    for slots, room, count, tags in ((60, 100, 2, 60), (64, 1, 2, 64), (64, 100, 49, 64), (64, 100, 2, 63)):
+        pool, table = np.zeros(16 * room, np.uint8), np.zeros(slots, np.uint32)
         with pytest.raises(ValueError, match="no room"):
-            kernels.index_guids(
-                np.zeros(16 * room, np.uint8), 1, count, np.ones(6, np.uint64), np.zeros(slots, np.uint32)
-            )
+            kernels.index_guids(pool, 1, count, np.ones(6, np.uint64), table, np.zeros(tags, np.uint8))
+    with pytest.raises(ValueError, match="no slot"):
+        kernels.index_guids(pool, 0, 2, np.ones(6, np.uint64), table, np.zeros(64, np.uint8))
 
 
 def test_very_many_are_known_by_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

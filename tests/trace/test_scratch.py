@@ -179,6 +179,7 @@ def test_a_grown_array_that_is_copied_or_sent(rows: int) -> None:
     made = GrownArray("i4", fill=-1)
     made.append(np.arange(rows))
     other, there = made.copy(), pickle.loads(pickle.dumps(made))
+    assert np.shares_memory(other.values, made.values)
     there.extend(rows + 3)
     assert there.values[-4:].tolist() == [rows - 1, -1, -1, -1]
     other.append(np.arange(5))

@@ -1704,20 +1704,25 @@ def index_stacks(const uint32_t[::1] hashes not None, int64_t count, uint32_t[::
 
 def intern_guids(
     const uint8_t[::1] data not None, const int64_t[::1] starts not None, int64_t first, const uint64_t[::1] keys not None,
-    int64_t[::1] state not None, uint32_t[::1] slots not None, uint8_t[::1] pool not None, uint32_t[::1] ids not None,
+    int64_t[::1] state not None, uint32_t[::1] slots not None, uint8_t[::1] tags not None, uint8_t[::1] pool not None,
+    uint32_t[::1] ids not None,
 ):
     """The numbers of the GUIDs at ``starts`` from number ``first`` on; how many it got to, fewer than there are when a table is full. 0 is that of
     zeros, and of what does not lie in ``data``. -1, and nothing is written, when arrays do not fit.
 
     ``state`` is how many there are, that of zeros included, whose bytes stand one behind the other in ``pool``. ``slots`` is a hash table of their
-    numbers, a power of two, at most three quarters full.
+    numbers, a power of two, at most three quarters full; ``tags`` are as long, and have bits of the hash of each: so of those that are not meant hardly
+    any are looked at, which may have gone from memory.
     """
     cdef int64_t at = first, count, start, slot, mask = slots.shape[0] - 1
     cdef int64_t most = min(pool.shape[0] // 16, slots.shape[0] // 4 * 3)
-    cdef uint32_t found
+    cdef uint32_t found, hashed
+    cdef uint8_t tag
     cdef Bytes raw = &data[0]
     cdef uint8_t[16] zeros
     if first < 0 or ids.shape[0] != starts.shape[0] or state.shape[0] < 1 or keys.shape[0] < 6 or mask < 3 or slots.shape[0] & mask:
+        return -1
+    if tags.shape[0] != slots.shape[0]:
         return -1
     count = state[0]
     if count < 1 or count > most:
@@ -1730,9 +1735,10 @@ def intern_guids(
                 ids[at] = 0
                 at += 1
                 continue
-            slot = hash_of(raw + start, 16, keys) & mask
+            hashed = hash_of(raw + start, 16, keys)
+            slot, tag = hashed & mask, <uint8_t>(hashed >> 24)
             found = slots[slot]
-            while found != 0 and (found >= count or memcmp(raw + start, &pool[16 * <int64_t>found], 16) != 0):
+            while found != 0 and (tags[slot] != tag or found >= count or memcmp(raw + start, &pool[16 * <int64_t>found], 16) != 0):
                 slot = (slot + 1) & mask
                 found = slots[slot]
             if found == 0:
@@ -1741,6 +1747,7 @@ def intern_guids(
                 found = <uint32_t>count
                 memcpy(&pool[16 * count], raw + start, 16)
                 slots[slot] = found
+                tags[slot] = tag
                 count += 1
             ids[at] = found
             at += 1
@@ -1749,20 +1756,24 @@ def intern_guids(
 
 
 def index_guids(
-    const uint8_t[::1] pool not None, int64_t first, int64_t count, const uint64_t[::1] keys not None, uint32_t[::1] slots not None
+    const uint8_t[::1] pool not None, int64_t first, int64_t count, const uint64_t[::1] keys not None, uint32_t[::1] slots not None,
+    uint8_t[::1] tags not None,
 ):
     """Put the numbers from ``first``, which is 1 at least, to ``count`` (exclusive) into a hash table that has those before, and room for them."""
     cdef int64_t mask = slots.shape[0] - 1, slot, i
-    if mask < 3 or slots.shape[0] & mask or 16 * count > pool.shape[0] or count > slots.shape[0] // 4 * 3 or keys.shape[0] < 6:
+    cdef uint32_t hashed
+    if tags.shape[0] != slots.shape[0] or mask < 3 or slots.shape[0] & mask or 16 * count > pool.shape[0] or count > slots.shape[0] // 4 * 3 or keys.shape[0] < 6:
         raise ValueError("no room for so many")
     if first < 1:
         raise ValueError("0 is in no slot")
     with nogil:
         for i in range(first, count):
-            slot = hash_of(&pool[16 * i], 16, keys) & mask
+            hashed = hash_of(&pool[16 * i], 16, keys)
+            slot = hashed & mask
             while slots[slot] != 0:
                 slot = (slot + 1) & mask
             slots[slot] = <uint32_t>i
+            tags[slot] = <uint8_t>(hashed >> 24)
 
 
 # label lists ----------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ class GuidTable:
     """Interned GUIDs. Index 0 is the zero GUID, which means *none*. One thread at a time may add some.
 
     Those that come many at once, from files, are in a table of bytes: a file of requests has some for each, and an object for each was most of the
-    memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and some 7 for their places. Those
+    memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and some 9 for their places. Those
     that come one by one, from a program that writes events, are in a list and a dict until others come so, and without compiled code always: a
     signal may interrupt :meth:`intern` and intern the same.
     """
@@ -102,11 +102,12 @@ def _restored(raw: bytes) -> GuidTable:
 class _Table:
     """GUIDs one behind the other, and where each is, by its hash."""
 
-    __slots__ = ("_looked_at", "_pool", "_slots", "_state")
+    __slots__ = ("_looked_at", "_pool", "_slots", "_state", "_tags")
 
     def __init__(self) -> None:
         self._state = np.ones(1, np.int64)
-        self._pool, self._slots = Room(16 * _LEAST, in_file=IN_FILE), np.zeros(2 * _LEAST, np.uint32)
+        self._pool = Room(16 * _LEAST, in_file=IN_FILE)
+        self._slots, self._tags = np.zeros(2 * _LEAST, np.uint32), np.zeros(2 * _LEAST, np.uint8)
         self._looked_at = 0
 
     def __len__(self) -> int:
@@ -118,7 +119,9 @@ class _Table:
         ids, done = np.zeros(len(starts), np.uint32), 0
         while True:
             pool = self._pool.array()
-            done = kernels.KERNELS.intern_guids(data, starts, done, HASH_KEYS, self._state, self._slots, pool, ids)
+            done = kernels.KERNELS.intern_guids(
+                data, starts, done, HASH_KEYS, self._state, self._slots, self._tags, pool, ids
+            )
             assert done >= 0, "arrays that do not fit each other"
             if done == len(starts):
                 del pool
@@ -139,9 +142,11 @@ class _Table:
         """A larger table of slots; never are there both, nor all GUIDs of a file in memory."""
         assert kernels.KERNELS is not None
         self._slots = np.zeros(0, np.uint32)
-        self._slots = np.zeros(slots, np.uint32)
+        self._slots, self._tags = np.zeros(slots, np.uint32), np.zeros(slots, np.uint8)
         for first in range(1, len(self), _LET_GO):
-            kernels.KERNELS.index_guids(pool, first, min(first + _LET_GO, len(self)), HASH_KEYS, self._slots)
+            kernels.KERNELS.index_guids(
+                pool, first, min(first + _LET_GO, len(self)), HASH_KEYS, self._slots, self._tags
+            )
             self._pool.let_go()
 
     def raw(self, number: int) -> bytes:

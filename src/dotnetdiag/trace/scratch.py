@@ -8,7 +8,6 @@ program's as soon as they are looked at; what is written and read does not. Wher
 from __future__ import annotations
 
 import os
-from copy import copy
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -150,7 +149,9 @@ class GrownArray:
 
     def copy(self) -> GrownArray:
         """The same values, where they are: good until something is appended to this."""
-        return copy(self)
+        made = GrownArray.__new__(GrownArray)  # copy() would take all of them along, as to elsewhere
+        made._kind, made._fill, made._count, made._room = self._kind, self._fill, self._count, self._room
+        return made
 
     def release(self) -> None:
         """Let go of what was looked at."""
