@@ -52,7 +52,8 @@ def test_samples_estimate_what_the_program_allocates(tmp_path: Path) -> None:
     truth = WIDGETS * (ARRAY_BYTES * 100 + HEAD_BYTES)
     assert made.totals.source == "samples"
     assert abs(arrays["bytes"] - truth) < 5 * arrays["error_bytes"] < 0.02 * truth
-    assert arrays["objects"] == pytest.approx(WIDGETS, rel=0.02)
+    # a small array of the runtime's own that is sampled, which hardly ever happens, stands for some thousands
+    assert 0.98 * WIDGETS <= arrays["objects"] <= 1.2 * WIDGETS
     assert made.by_method.values("method")[0] == MAKE
     # large objects are those of 85,000 bytes and more
     assert made.large.values("type")[0] == "System.Byte[]"

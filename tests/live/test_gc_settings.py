@@ -64,6 +64,7 @@ class Varied
     }
 }
 """
+TRIES = 3
 SERVER = {"gcServer": "1", "GCHeapCount": "2"}
 
 
@@ -84,7 +85,12 @@ SERVER = {"gcServer": "1", "GCHeapCount": "2"}
 )
 def test_collections_with_other_settings(runtime: str, settings: dict[str, str], tmp_path: Path) -> None:
     path = tmp_path / "gc.nettrace"
-    said = recorded_with(settings, PROGRAM, runtime, path, preset="gc-collect", duration=3)
-    rows = assert_the_same(path).collections.to_pylist()
-    found = Counter(row["generation"] for row in rows)
-    assert (sum(found.values()), found[2]) == said
+    for _ in range(TRIES):  # of a program at its limit that collects ten thousands of times the recording may end first
+        said = recorded_with(settings, PROGRAM, runtime, path, preset="gc-collect", duration=3)
+        rows = assert_the_same(path).collections.to_pylist()
+        found = Counter(row["generation"] for row in rows)
+        told = sum(found.values()), found[2]
+        assert told <= said
+        if told == said:
+            break
+    assert told == said

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dotnetdiag.analysis import kept_events
-from dotnetdiag.analysis.kept_events import OTHERS, Texts
+from dotnetdiag.analysis.kept_events import CUT, OTHERS, Texts
 from dotnetdiag.events.columns import Text
 from dotnetdiag.trace.text_ids import TextIds
 
@@ -38,9 +38,9 @@ def test_texts_that_hardly_come_again_are_not_held(monkeypatch: pytest.MonkeyPat
         words = [f"word {number} and more" for number in random.integers(0, 90, 30).tolist()]
         for word in words:
             if len(expected) < 50:
-                expected.setdefault(word[:8], len(expected))
+                expected.setdefault(word[:7] + CUT, len(expected))
         found = texts.numbers(Text.from_pylist(words), len(words))
         others = texts.names.index(OTHERS) if OTHERS in texts.names else -1
-        assert found.tolist() == [expected.get(word[:8], others) for word in words]
+        assert found.tolist() == [expected.get(word[:7] + CUT, others) for word in words]
     assert texts.names[:50] == [*expected]
     assert texts._ids.size_bytes < 1000
