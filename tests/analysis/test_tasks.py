@@ -277,3 +277,10 @@ def test_of_a_long_chain_the_first_and_the_last_are_named(monkeypatch: pytest.Mo
     made = tasks(traced(*events, *(done(20 - number, number) for number in range(7, 0, -1))))
     assert made.chains.values("chain") == ["A.M1 > A.M2 > 3 more > A.M6 > A.M7"]
     assert made.chains.values("depth") == [7]
+
+
+def test_what_a_task_awaits_between_two_who_await_it_is_of_those_who_waited_then() -> None:
+    events = [awaits(0, 2, 1), done(10, 2), awaits(20, 2, 5), awaits(25, 30, 2), done(35, 30), done(40, 2)]
+    made = tasks(traced(*events))
+    assert [(row["task"], row["duration_ms"]) for row in made.awaits] == [(2, 10.0), (2, 20.0), (30, 10.0)]
+    assert sorted(made.profile.weight.tolist()) == [10.0, 10.0, 10.0]

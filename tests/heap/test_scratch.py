@@ -7,6 +7,7 @@ import mmap
 import os
 import sys
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from types import ModuleType
 
@@ -58,9 +59,9 @@ def test_a_column_of_a_size_lies_in_a_file_and_can_be_written_to(folder: Path) -
 def test_where_there_is_no_place_it_is_memory(reserved: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left, really = [reserved], scratch._reserved
 
-    def full_after_some(file: object, size: int) -> bool:
+    def full_after_some(file: FileIO, before: int, size: int) -> bool:
         left[0] -= 1
-        return left[0] >= 0 and really(file, size)  # type: ignore[arg-type]
+        return left[0] >= 0 and really(file, before, size)
 
     monkeypatch.setattr(scratch, "_reserved", full_after_some)
     column, told = Growing(np.uint64), np.arange(300_000, dtype=np.uint64)

@@ -195,3 +195,12 @@ def test_mapped_arrays_go_elsewhere_as_others_do() -> None:
     assert np.array_equal(values, number)
     there.release()
     assert [some.stop for some in there.slices()][-1] == MAPPED_ROWS
+
+
+def test_all_of_an_odd_number_of_rows_lie_in_the_file() -> None:
+    place = MappedArrays(MAPPED_ROWS + 1, each=5)
+    made = [place.zeros("i4"), place.zeros("?")]
+    assert not any(one.flags.owndata for one in made)
+    made[0][:], made[1][:] = 7, True
+    place.release()
+    assert (int(made[0].sum()), int(made[1].sum())) == (7 * (MAPPED_ROWS + 1), MAPPED_ROWS + 1)

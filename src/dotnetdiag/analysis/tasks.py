@@ -161,7 +161,7 @@ class _Answer:
         self._held = held = MappedArrays(len(made), _EACH)
         self._pids, process = ranked(made.pid)
         self._process, self._is_blocking, self._duration = held.zeros("i4"), held.zeros("?"), held.zeros("f8")
-        self._ms = held.zeros("f8")
+        self._ms, self._awaits = held.zeros("f8"), held.zeros("?")
         task, by = held.zeros("i8"), held.zeros("i8")
         self._first, self._caller, self._depth = held.zeros("i4"), held.zeros("i4"), held.zeros("i4")
         self._name, awaiting, self._method = held.zeros("i4"), held.zeros("i4"), held.zeros("i4")
@@ -264,9 +264,12 @@ class _Answer:
 
     def _find_own_ms(self) -> Array:
         """What each took, but for what its own awaits took meanwhile."""
+        for some in self._held.slices():
+            caller = self._caller[some]
+            self._awaits[caller[caller >= 0]] = True
         made = self._held.zeros("f8")  # first what is below
         sum_by_parent(self._caller, self._within_caller, made, self._held)
-        for shared in self._shared(made):
+        for shared in self._shared():
             below = _Below(self, distinct(self._first[shared]))
             for begin in range(0, len(shared), _SLICE):
                 rows = shared[begin : begin + _SLICE]
@@ -279,18 +282,18 @@ class _Answer:
             made[some] = own
         return made
 
-    def _shared(self, below: Array) -> Iterator[Array]:
+    def _shared(self) -> Iterator[Array]:
         """Those that await a task that another awaited first, which is the caller of what this one awaits; some at a time."""
         is_any = False
         for some in self._held.slices():
             is_any = is_any or bool((self._first[some] != np.arange(some.start, some.stop)).any())
-        parts = -(-len(below) // _LOOKED_UP) if is_any else 0
+        parts = -(-len(self._first) // _LOOKED_UP) if is_any else 0
         for part in range(parts):
             held = [np.zeros(0, np.int32)]
             for some in self._held.slices():
                 first = self._first[some]
                 rows = np.flatnonzero((first != np.arange(some.start, some.stop)) & (first % parts == part))
-                rows = rows[(self._duration[some][rows] > 0) & (below[first[rows]] > 0)]
+                rows = rows[(self._duration[some][rows] > 0) & self._awaits[first[rows]]]
                 held.append(rows.astype(np.int32) + some.start)
             rows = np.concatenate(held)
             if len(rows):
@@ -337,16 +340,12 @@ class _Answer:
         """How many chains there are, and where the longest begin, that first. What begins one: awaits that have ended and that nothing awaits,
         or only what has not ended (as Main has not, of a program that runs); and those without an end that await nothing.
         """
-        awaits = self._held.zeros("?")
-        for some in self._held.slices():
-            caller = self._caller[some]
-            awaits[caller[caller >= 0]] = True
         count, longest = 0, np.zeros(0, np.int64)
         for some in self._held.slices():
             caller, is_known = self._caller[some], ~np.isnan(self._duration[some])
             is_below_end = caller >= 0
             is_below_end[is_below_end] = ~np.isnan(self._duration[caller[is_below_end]])
-            begins = some.start + np.flatnonzero(np.where(is_known, ~is_below_end, ~awaits[some]))
+            begins = some.start + np.flatnonzero(np.where(is_known, ~is_below_end, ~self._awaits[some]))
             count += len(begins)
             longest = np.append(longest, begins)
             taken = self._duration[longest]

@@ -7,15 +7,16 @@ page that has no place. Where nothing can be reserved, it is memory as any other
 from __future__ import annotations
 
 import mmap
-import os
 import sys
-import tempfile
 from contextlib import suppress
-from typing import IO, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._temporary import folder_on_disk
+from dotnetdiag._temporary import reserve, unnamed_file
+
+if TYPE_CHECKING:
+    from io import FileIO
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -29,7 +30,7 @@ class Mapping:
     """Bytes that can grow: of memory at first, of a file above :data:`SCRATCH_BYTES`. For Linux, which can move what is mapped."""
 
     def __init__(self, size: int) -> None:
-        self._file: IO[bytes] | None = None
+        self._file: FileIO | None = None
         self.map = self._mapped(size)
 
     def __del__(self) -> None:
@@ -42,7 +43,7 @@ class Mapping:
             old, self.map = self.map, self._mapped(size)
             self.map[: min(len(old), size)] = old[: min(len(old), size)]
             old.close()
-        elif self._file is None or _reserved(self._file, size):
+        elif self._file is None or _reserved(self._file, len(self.map), size):
             self.map.resize(size)
             self._advise(size)
         else:
@@ -81,21 +82,21 @@ def _memory(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def _reserved_file(size: int) -> IO[bytes] | None:
+def _reserved_file(size: int) -> FileIO | None:
     """One that is gone when it is closed; None where there is no place for it."""
     try:
-        file = tempfile.TemporaryFile(dir=folder_on_disk())  # noqa: SIM115  # it lives as long as what is mapped
+        file = unnamed_file()
     except OSError:
         return None
-    if _reserved(file, size):
+    if _reserved(file, 0, max(size, 1)):
         return file
     file.close()
     return None
 
 
-def _reserved(file: IO[bytes], size: int) -> bool:
+def _reserved(file: FileIO, before: int, size: int) -> bool:
     try:
-        os.posix_fallocate(file.fileno(), 0, max(size, 1))
+        reserve(file, before, size)
     except OSError:
         return False
     return True

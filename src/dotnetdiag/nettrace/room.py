@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import mmap
-import os
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dotnetdiag._temporary import folder_on_disk
+from dotnetdiag._temporary import reserve, unnamed_file
 
-_PIECE = 1 << 18
-"""Zeros that are written at once, where a file can't be told how large it is to be."""
+if TYPE_CHECKING:
+    from io import FileIO
+
 NEVER = 1 << 62
 
 
@@ -35,8 +35,9 @@ class Room:
             self._file.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_file", None) is not None:
-            self._file.close()  # type: ignore[union-attr]  # what is mapped stays
+        file = getattr(self, "_file", None)
+        if file is not None:
+            file.close()  # what is mapped stays
 
     @property
     def size_bytes(self) -> int:
@@ -52,7 +53,7 @@ class Room:
         before = self._map
         if self._file is not None:
             try:
-                _reserve(self._file, len(before), size_bytes)
+                reserve(self._file, len(before), size_bytes)
             except OSError:
                 self._from = NEVER
                 self._file.close()
@@ -88,28 +89,15 @@ def pages(size_bytes: int) -> mmap.mmap:
     return mmap.mmap(-1, size_bytes, **private)
 
 
-def _file(size_bytes: int) -> IO[bytes] | None:
-    """One without a name, all of which has its place on the disk: to write to memory that has none would end the program. None without room."""
-    import tempfile  # brings all ways of packing with it
-
+def _file(size_bytes: int) -> FileIO | None:
+    """One without a name, all of which has its place on the disk. None without room."""
     try:
-        file = tempfile.TemporaryFile(buffering=0, dir=folder_on_disk())  # noqa: SIM115  # it lives as long as the room
+        file = unnamed_file()
     except OSError:
         return None
     try:
-        _reserve(file, 0, size_bytes)
+        reserve(file, 0, size_bytes)
     except OSError:
         file.close()
         return None
     return file
-
-
-def _reserve(file: IO[bytes], before: int, size_bytes: int) -> None:
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), before, size_bytes - before)
-        return
-    file.seek(before)
-    for first in range(before, size_bytes, _PIECE):
-        rest = memoryview(bytes(min(_PIECE, size_bytes - first)))
-        while rest:
-            rest = rest[file.write(rest) :]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._temporary import folder_on_disk
+from dotnetdiag._temporary import unnamed_file
 from dotnetdiag.nettrace.room import Room
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ class MappedArrays:
     def zeros(self, kind: Any) -> Array:
         """A new one."""
         size = self._rows * np.dtype(kind).itemsize
-        if self._rows < MAPPED_ROWS or not self._rows or self._taken + size > self._rows * self._each:
+        if self._rows < MAPPED_ROWS or not self._rows:
             return np.zeros(self._rows, kind)
-        if self._room is None:
-            self._room = Room(self._rows * self._each, in_file=0, grows=False)
-        if not self._room.is_in_file:
+        if self._room is None:  # each array begins at a whole number
+            self._room = Room(self._rows * self._each + 8 * self._each, in_file=0, grows=False)
+        if not self._room.is_in_file or self._taken + size > self._room.size_bytes:
             return np.zeros(self._rows, kind)
         made: Array = self._room.array()[self._taken : self._taken + size].view(kind)
         self._taken += -(-size // 8) * 8
@@ -202,6 +202,4 @@ class UnnamedFile:
 
 
 def _unnamed() -> FileIO:
-    import tempfile  # brings all ways of packing with it
-
-    return tempfile.TemporaryFile(buffering=0, dir=folder_on_disk())
+    return unnamed_file()
