@@ -15,6 +15,8 @@ requested     1.4 million two hundred thousand requests, each with one within it
 sampled       3.2 million samples of eight threads, made by :mod:`sampled`
 awaited       3.2 million 1.6 million awaits, five in each other, made by :mod:`awaited`
 ============  ==========  ============================================================================================
+
+How often the collector runs follows from the processor's caches: on one machine mixed has 2,000 collections and 67 MB, on another 32,000 and 109.
 """
 
 from __future__ import annotations

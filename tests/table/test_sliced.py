@@ -16,6 +16,7 @@ from dotnetdiag.recipes.report_files import write_tables
 from dotnetdiag.table import Table
 from dotnetdiag.table import sliced as room
 from dotnetdiag.table.json_rows import answer, lines
+from dotnetdiag.table.largest import largest
 from dotnetdiag.table.sliced import SlicedTable
 
 ROWS = 1000
@@ -121,3 +122,16 @@ def test_a_file_of_all_tables_of_a_report_is_made_piece_by_piece(source: Elsewhe
     source.most = 0
     write_tables([rows], rows, tmp_path / "made", form)
     assert 0 < source.most <= 64
+
+
+@pytest.mark.parametrize("has_gathered", [False, True])
+def test_rows_anywhere_are_those_of_the_table(has_gathered: bool, source: Elsewhere) -> None:
+    def gathered(names: Sequence[str], rows: Sequence[int]) -> dict[str, Column]:
+        return {name: column.take(rows) for name, column in source.made(names, 0, ROWS).items()}
+
+    made = SlicedTable(("ms", "word"), ROWS, source.made, gathered=gathered if has_gathered else None)
+    rows = list(made)
+    for places in ([], [0], [ROWS - 1, 3, 3, 5]):
+        assert made.gather(("ms", "word"), places) == [rows[place] for place in places]
+    assert made.gather(["word"], [1, 2]) == [{"word": "two"}, {"word": None}]
+    assert largest(made, "ms", 2) == rows[:-3:-1]

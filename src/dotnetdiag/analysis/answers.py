@@ -12,7 +12,7 @@ from dotnetdiag.events.columns import Coded, Narrow, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.losses import NONE as NO_LOSSES
-from dotnetdiag.table.sliced import Made, SlicedTable
+from dotnetdiag.table.sliced import Gathered, Made, SlicedTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -97,11 +97,19 @@ def answer_table(
 
 
 def answer_sliced(
-    title: str, columns: Sequence[str], rows: int, made: Made, notes: Sequence[str] = (), losses: Losses | None = None
+    title: str,
+    columns: Sequence[str],
+    rows: int,
+    made: Made,
+    notes: Sequence[str] = (),
+    losses: Losses | None = None,
+    *,
+    gathered: Gathered | None = None,
 ) -> SlicedTable:
-    """The same of so many rows that their columns are ``made`` when somebody asks."""
+    """The same of so many rows that their columns are ``made``, or ``gathered``, when somebody asks."""
     losses = NO_LOSSES if losses is None else losses
-    return SlicedTable(columns, rows, made, title=title, units=_units(columns), notes=notes, losses=losses)
+    units = _units(columns)
+    return SlicedTable(columns, rows, made, gathered=gathered, title=title, units=units, notes=notes, losses=losses)
 
 
 def _units(columns: Iterable[str]) -> dict[str, str]:

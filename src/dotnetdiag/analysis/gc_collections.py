@@ -9,7 +9,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
-from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, Seconds, fold, in_seconds, seconds_of
+from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
 from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ticks_told
 from dotnetdiag.analysis.kept_events import having, words_of
@@ -84,9 +84,7 @@ class GcReport(Report):
 
 def gc(trace: Trace) -> GcReport:
     """Every collection of a recording, and what they come to."""
-    # of most windows it keeps a few rows of each of ten types: of half as many windows it is a tenth quicker
-    rows = FOLDED_ROWS * (2 if trace.raw.source.is_modest else 1)
-    (made,) = fold(trace, GcFold(seconds=seconds_of(trace)), rows=rows)
+    (made,) = fold(trace, GcFold(seconds=seconds_of(trace)))
     return made
 
 
@@ -177,7 +175,7 @@ class _Columns:
         return sum(len(rows) for rows, _ in self._processes)
 
     def __call__(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
-        return {name: self._column(name, first, last) for name in names}
+        return {name: self._made(name, lambda of: self.values(of, first, last)) for name in names}
 
     @property
     def processes(self) -> int:
@@ -210,7 +208,7 @@ class _Columns:
         """All of them, of which those that are not in memory are read when somebody asks."""
         if all(rows.is_held for rows, _ in self._processes):
             return answer_table("collections", self(COLUMNS, 0, len(self)), notes, losses)
-        return answer_sliced("collections", COLUMNS, len(self), self, notes, losses)
+        return answer_sliced("collections", COLUMNS, len(self), self, notes, losses, gathered=self.gathered)
 
     def values(self, name: str, first: int, last: int) -> Array:
         """Of some rows, NaN where a figure is not known."""
@@ -222,6 +220,13 @@ class _Columns:
             begin += len(rows)
         return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0)
 
+    def gathered(self, names: Sequence[str], rows: Sequence[int]) -> dict[str, Column]:
+        """Columns of rows anywhere."""
+        return {name: self._made(name, lambda of: self._at(of, rows)) for name in names}
+
+    def _at(self, name: str, rows: Sequence[int]) -> Array:
+        return np.concatenate([self.values(name, row, row + 1) for row in rows]) if rows else np.zeros(0)
+
     def slices(self, name: str) -> Iterator[Array]:
         """Those that are known, some at a time."""
         for first in range(0, len(self), SLICE_ROWS):
@@ -229,10 +234,10 @@ class _Columns:
             unknown = np.isnan(values)
             yield values[~unknown] if unknown.any() else values
 
-    def _column(self, name: str, first: int, last: int) -> Column:
+    def _made(self, name: str, values_of: Callable[[str], Array]) -> Column:
         if name == INDUCED_BY:
-            return self._induced_by(self.values("asked", first, last).astype(np.int64))
-        values = self.values(name, first, last)
+            return self._induced_by(values_of("asked").astype(np.int64))
+        values = values_of(name)
         if name in self._words:
             return Coded(self._words[name], values.astype(np.int64), mask(values >= 0))
         return number(values) if name in FIGURES else whole(values, values >= 0 if name == "generation" else None)

@@ -172,7 +172,15 @@ class _Answer:
             rejected += int(self._is_rejected(some)[is_first].sum())
         entries, together = self._entries, _Together(methods, self._names)
         return JitReport(
-            methods=answer_sliced("methods that were compiled", _COLUMNS, len(self._rows), self._some, notes, losses),
+            methods=answer_sliced(
+                "methods that were compiled",
+                _COLUMNS,
+                len(self._rows),
+                self._some,
+                notes,
+                losses,
+                gathered=self._gathered,
+            ),
             by_method=answer_sliced(
                 "methods that were compiled, together", _OF_METHODS, len(methods), together.some, notes, losses
             ),
@@ -195,7 +203,12 @@ class _Answer:
         )
 
     def _some(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
-        some = self._rows.read(first, last)
+        return self._columns_of(self._rows.read(first, last), names)
+
+    def _gathered(self, names: Sequence[str], rows: Sequence[int]) -> dict[str, Column]:
+        return self._columns_of(self._rows.gather(None, np.array(rows, np.int64)), names)
+
+    def _columns_of(self, some: Array, names: Sequence[str]) -> dict[str, Column]:
         row = _Told(some)
         valid = None if row.known.all() else row.known
         made: dict[str, Callable[[], Column]] = {

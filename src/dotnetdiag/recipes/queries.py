@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.query.files import RecordingFile, find_recordings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dotnetdiag.query.duckdb_engine import Database
     from dotnetdiag.recipes.pdb_files import PdbFiles
 
-PathText: TypeAlias = Union[str, "os.PathLike[str]"]
+PathText: TypeAlias = "str | os.PathLike[str]"
 Sources: TypeAlias = PathText | Trace | Iterable[PathText | Trace]
 
 

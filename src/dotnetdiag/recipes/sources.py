@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias
 
 from dotnetdiag.errors import UsageError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dotnetdiag.trace.trace import Trace
 
-PathText: TypeAlias = Union[str, "os.PathLike[str]"]
+PathText: TypeAlias = "str | os.PathLike[str]"
 
 
 def path_of(source: object) -> Path:

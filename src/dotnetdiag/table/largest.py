@@ -28,8 +28,8 @@ def largest(rows: Table, by: str, number: int) -> list[dict[str, Any]]:
         best = np.sort(_first(values, number))  # in the order of the table still
         places, values, first = places[best], values[best], first + len(part[by])
     chosen = places[_first(values, number)].tolist()
-    if isinstance(rows, SlicedTable):  # its columns are made of rows that follow each other
-        return [rows.row(place) for place in chosen]
+    if isinstance(rows, SlicedTable):  # its columns are of all rows
+        return rows.gather(rows.columns, chosen)
     values_of = [rows[name].take(chosen).to_pylist() for name in rows.columns]
     return [dict(zip(rows.columns, row, strict=True)) for row in zip(*values_of, strict=True)]
 

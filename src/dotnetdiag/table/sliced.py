@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Made: TypeAlias = "Callable[[Sequence[str], int, int], Mapping[str, Column]]"
 """What makes the columns of these names, of the rows from one to before another."""
+Gathered: TypeAlias = "Callable[[Sequence[str], Sequence[int]], Mapping[str, Column]]"
+"""What makes them of rows anywhere."""
 SLICE_ROWS = 1 << 12
 """Rows of a piece for JSON: 400,000 rows of a dozen columns are written in the same time as in pieces of 16,384, and in 121 MB and not 143."""
 
@@ -21,8 +23,8 @@ KEPT_ROWS = 1 << 20
 
 
 class SlicedTable(Table):
-    """So many ``rows`` with these columns, which ``made`` makes. A column that is asked for is of all rows, and the last one stays where it is not
-    large; who goes through all columns of many rows takes :meth:`pieces`.
+    """So many ``rows`` with these columns, which ``made`` makes, and ``gathered`` those of a few rows anywhere, where it can be had. A column that is
+    asked for is of all rows, and the last one stays where it is not large; who goes through all columns of many rows takes :meth:`pieces`.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class SlicedTable(Table):
         rows: int,
         made: Made,
         *,
+        gathered: Gathered | None = None,
         title: str = "",
         units: Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
@@ -38,7 +41,7 @@ class SlicedTable(Table):
     ) -> None:
         super().__init__({}, title=title, units=units, notes=notes, losses=losses)
         self._columns = dict.fromkeys(columns)
-        self._rows, self._make = rows, made
+        self._rows, self._make, self._gathered = rows, made, gathered
         self._last: tuple[str, Column] | None = None
 
     def __contains__(self, name: object) -> bool:
@@ -68,6 +71,14 @@ class SlicedTable(Table):
     def made(self, names: Sequence[str], first: int, last: int) -> Mapping[str, Column]:
         """Some columns of the rows from one to before another."""
         return self._make(names, first, last)
+
+    def gather(self, names: Sequence[str], rows: Sequence[int]) -> list[dict[str, Any]]:
+        """Some columns of these rows: the values of each row by their names."""
+        if self._gathered is None:
+            each = [self._make(names, row, row + 1) for row in rows]
+            return [{name: column.to_pylist()[0] for name, column in columns.items()} for columns in each]
+        columns = {name: column.to_pylist() for name, column in self._gathered(names, rows).items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def _of(self, first: int, last: int) -> Table:
         columns = self._make(self.columns, first, last)

@@ -345,7 +345,7 @@ class Source:
             yield from self._selected(wanted, None, size)
             return
         sieve = None if activities or wanted is None or not self.scan.sifts else self._sieve(wanted, tally)
-        span = SPAN_BYTES if sieve is None else SIFTED_SPAN_BYTES * (2 if self.is_modest else 1)
+        span = SPAN_BYTES if sieve is None else SIFTED_SPAN_BYTES * (2 if len(self.buffer) <= MODEST_BYTES else 1)
         assert tally is None or sieve is not None
         held: list[HeaderColumns] = []
         rows = left = place = begun = 0
@@ -374,11 +374,6 @@ class Source:
             yield made
             del made
         self._let_go(left, len(self.buffer))
-
-    @property
-    def is_modest(self) -> bool:
-        """Whether more memory for each window is worth its while, for little is kept beside."""
-        return len(self.buffer) <= MODEST_BYTES
 
     @property
     def _is_kept(self) -> bool:
