@@ -67,12 +67,12 @@ def test_what_is_given_out_stays_while_more_comes() -> None:
 def test_the_kernel_stops_before_it_writes_beyond_any_table(kernels: Any) -> None:
     data, keys = numbers(np.arange(1, 101)).reshape(-1), np.arange(1, 9, dtype=np.uint64)
     starts = np.arange(100, dtype=np.int64) * 16
-    for slots, room in ((4, 1000), (64, 1000), (1024, 20), (1024, 1000)):
+    for slots, room in ((8, 1000), (67, 1000), (1024, 20), (1023, 1000)):
         table, pool = np.zeros(slots, np.uint32), np.zeros(16 * room + 5, np.uint8)
         tags = np.zeros(slots, np.uint8)
         state, ids = np.ones(1, np.int64), np.zeros(100, np.uint32)
         done = kernels.intern_guids(data, starts, 0, keys, state, table, tags, pool, ids)
-        assert done == min(100, slots // 4 * 3 - 1, room - 1)
+        assert done == min(100, slots // 8 * 7 - 1, room - 1)
         assert state.tolist() == [done + 1]
         assert ids[:done].tolist() == [*range(1, done + 1)]
         assert not pool[16 * (done + 1) :].any()
@@ -107,8 +107,8 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(kernels: Any) -> None:
 
     assert done() == (1, True)
     for wrong in (
-        {"slots": 60},
-        {"slots": 2},
+        {"slots": 0},
+        {"slots": 7},
         {"count": 0},
         {"count": 11},
         {"keys": 5},
@@ -117,7 +117,7 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(kernels: Any) -> None:
         {"tags": 1},
     ):
         assert done(**wrong) == (-1, False)
-    for slots, room, count, tags in ((60, 100, 2, 60), (64, 1, 2, 64), (64, 100, 49, 64), (64, 100, 2, 63)):
+    for slots, room, count, tags in ((7, 100, 2, 7), (64, 1, 2, 64), (64, 100, 57, 64), (64, 100, 2, 63)):
         pool, table = np.zeros(16 * room, np.uint8), np.zeros(slots, np.uint32)
         with pytest.raises(ValueError, match="no room"):
             kernels.index_guids(pool, 1, count, np.ones(6, np.uint64), table, np.zeros(tags, np.uint8))

@@ -1711,18 +1711,16 @@ def intern_guids(
     zeros, and of what does not lie in ``data``. -1, and nothing is written, when arrays do not fit.
 
     ``state`` is how many there are, that of zeros included, whose bytes stand one behind the other in ``pool``. ``slots`` is a hash table of their
-    numbers, a power of two, at most three quarters full; ``tags`` are as long, and have bits of the hash of each: so of those that are not meant hardly
-    any are looked at, which may have gone from memory.
+    numbers, at most seven eighths full; ``tags`` are as long, and have bits of the hash of each, 0 where nothing is. Those are looked through: so of
+    numbers, and of GUIDs, which may have gone from memory, hardly any are looked at that are not meant.
     """
-    cdef int64_t at = first, count, start, slot, mask = slots.shape[0] - 1
-    cdef int64_t most = min(pool.shape[0] // 16, slots.shape[0] // 4 * 3)
+    cdef int64_t at = first, count, start, slot, size = slots.shape[0]
+    cdef int64_t most = min(pool.shape[0] // 16, most_guids(size))
     cdef uint32_t found, hashed
     cdef uint8_t tag
     cdef Bytes raw = &data[0]
     cdef uint8_t[16] zeros
-    if first < 0 or ids.shape[0] != starts.shape[0] or state.shape[0] < 1 or keys.shape[0] < 6 or mask < 3 or slots.shape[0] & mask:
-        return -1
-    if tags.shape[0] != slots.shape[0]:
+    if first < 0 or ids.shape[0] != starts.shape[0] or state.shape[0] < 1 or keys.shape[0] < 6 or tags.shape[0] != size:
         return -1
     count = state[0]
     if count < 1 or count > most:
@@ -1736,11 +1734,14 @@ def intern_guids(
                 at += 1
                 continue
             hashed = hash_of(raw + start, 16, keys)
-            slot, tag = hashed & mask, <uint8_t>(hashed >> 24)
-            found = slots[slot]
-            while found != 0 and (tags[slot] != tag or found >= count or memcmp(raw + start, &pool[16 * <int64_t>found], 16) != 0):
-                slot = (slot + 1) & mask
-                found = slots[slot]
+            slot, tag, found = first_slot(hashed, size), tag_of(hashed), 0
+            while tags[slot] != 0:
+                if tags[slot] == tag:
+                    found = slots[slot]
+                    if 0 < found < count and memcmp(raw + start, &pool[16 * <int64_t>found], 16) == 0:
+                        break
+                    found = 0
+                slot = slot + 1 if slot + 1 < size else 0
             if found == 0:
                 if count >= most:
                     break
@@ -1760,20 +1761,36 @@ def index_guids(
     uint8_t[::1] tags not None,
 ):
     """Put the numbers from ``first``, which is 1 at least, to ``count`` (exclusive) into a hash table that has those before, and room for them."""
-    cdef int64_t mask = slots.shape[0] - 1, slot, i
+    cdef int64_t size = slots.shape[0], slot, i
     cdef uint32_t hashed
-    if tags.shape[0] != slots.shape[0] or mask < 3 or slots.shape[0] & mask or 16 * count > pool.shape[0] or count > slots.shape[0] // 4 * 3 or keys.shape[0] < 6:
+    if tags.shape[0] != size or 16 * count > pool.shape[0] or count > most_guids(size) or keys.shape[0] < 6:
         raise ValueError("no room for so many")
     if first < 1:
         raise ValueError("0 is in no slot")
     with nogil:
         for i in range(first, count):
             hashed = hash_of(&pool[16 * i], 16, keys)
-            slot = hashed & mask
-            while slots[slot] != 0:
-                slot = (slot + 1) & mask
+            slot = first_slot(hashed, size)
+            while tags[slot] != 0:
+                slot = slot + 1 if slot + 1 < size else 0
             slots[slot] = <uint32_t>i
-            tags[slot] = <uint8_t>(hashed >> 24)
+            tags[slot] = tag_of(hashed)
+
+
+cdef inline int64_t most_guids(int64_t slots) noexcept nogil:
+    """How many a table of so many slots may have: there is always an empty one."""
+    return slots // 8 * 7
+
+
+cdef inline int64_t first_slot(uint32_t hashed, int64_t slots) noexcept nogil:
+    """Where to begin, of any number of slots below 2 to the power of 31."""
+    return (<uint64_t>hashed * <uint64_t>slots) >> 32
+
+
+cdef inline uint8_t tag_of(uint32_t hashed) noexcept nogil:
+    """Other bits of it, and not 0."""
+    cdef uint8_t low = hashed & 0xFF
+    return low if low else 1
 
 
 # label lists ----------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class HeaderColumns:
         if not isinstance(rows, slice):
             # a mask would be counted for every column: of rows here and there this takes 40 % of the time
             rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
-            return HeaderColumns(*(getattr(self, name).take(rows) for name in COLUMN_NAMES))
+            return HeaderColumns(*(self.column(name).take(rows) for name in COLUMN_NAMES))
         # written out: a stream cuts small windows, and to go through the names took as long as all else of it
         return HeaderColumns(
             self.metadata_id[rows],

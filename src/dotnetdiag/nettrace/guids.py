@@ -17,6 +17,8 @@ ZERO = bytes(16)
 _LEAST = 1 << 8
 IN_FILE = 8 << 20
 """Bytes of GUIDs from which on they lie in a file, of half a million: those that come are mostly new, or came a moment ago."""
+_MANY_SLOTS = 1 << 20
+"""From so many on a table grows by a third: twice as many, of which more than half are empty then, were 42 MB of a report on a million requests."""
 _LET_GO = 1 << 16
 """After so many, those that were looked at go from memory."""
 
@@ -25,7 +27,7 @@ class GuidTable:
     """Interned GUIDs. Index 0 is the zero GUID, which means *none*. One thread at a time may add some.
 
     Those that come many at once, from files, are in a table of bytes: a file of requests has some for each, and an object for each was most of the
-    memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and some 9 for their places. Those
+    memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and 6 to 8 for their places. Those
     that come one by one, from a program that writes events, are in a list and a dict until others come so, and without compiled code always: a
     signal may interrupt :meth:`intern` and intern the same.
     """
@@ -131,8 +133,9 @@ class _Table:
                     self._pool.let_go()
                 return ids
             room = len(pool) // 16
-            if len(self) == len(self._slots) // 4 * 3:
-                self._index(pool, 2 * len(self._slots))
+            slots = len(self._slots)
+            if len(self) == slots // 8 * 7:
+                self._index(pool, slots + slots // (1 if slots < _MANY_SLOTS else 3))
             del pool
             if len(self) == room:
                 self._pool.grow(16 * (room + max(room // 4, _LEAST)))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dotnetdiag.query.duckdb_engine import Database
     from dotnetdiag.recipes.pdb_files import PdbFiles
 
-PathText: TypeAlias = "str | os.PathLike[str]"
+PathText: TypeAlias = str | os.PathLike[str]
 Sources: TypeAlias = PathText | Trace | Iterable[PathText | Trace]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dotnetdiag.trace.trace import Trace
 
-PathText: TypeAlias = "str | os.PathLike[str]"
+PathText: TypeAlias = str | os.PathLike[str]
 
 
 def path_of(source: object) -> Path:
