@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dotnetdiag.analysis import slow_requests
 from dotnetdiag.analysis.slow_requests import SlowRequests, is_part
+from dotnetdiag.events import Column
 from dotnetdiag.events.columns import Coded
-from dotnetdiag.table import Table
+from dotnetdiag.table import Table, parts
+from dotnetdiag.table.sliced import SlicedTable
 
 KINDS = ["server", "kestrel", "client", "client headers", "dns", "connection", "sql"]
 
@@ -87,12 +91,28 @@ def inside_by_rows(rows: list[dict[str, Any]], place: int) -> list[tuple[int, in
     return [(at, rows[at]["depth"] - depths[at]) for at in sorted(depths)]
 
 
+def sliced(table: Table) -> Table:
+    """The same rows, which are made when somebody asks."""
+
+    def some(names: Sequence[str], first: int, last: int) -> dict[str, Column]:
+        return {name: table[name].take(range(first, last)) for name in names}
+
+    return SlicedTable(table.columns, len(table), some)
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
 @pytest.mark.parametrize("seed", range(200))
-def test_what_is_found_by_columns_is_what_is_found_by_rows(seed: int) -> None:
-    table = made(seed)
+def test_what_is_found_by_columns_is_what_is_found_by_rows(
+    seed: int, in_parts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "PART_ROWS", 7)
+    monkeypatch.setattr(slow_requests, "_SOME", 5)
+    table = sliced(made(seed)) if in_parts else made(seed)
     rows, there = table.to_pylist(), {KINDS[seed % 3], "client"}
     slow = SlowRequests(table, there)
     places = slow.places(1 << 20)[0].tolist()
+    for number in (0, 1, 3):
+        assert (slow.places(number)[0].tolist(), slow.places(number)[1]) == (places[:number], len(places))
     assert places == slowest_by_rows(rows, there)
     for place, within in zip(places, slow.within(places), strict=True):
         assert dict(within) == pytest.approx({kind: ms for kind, ms in within_by_rows(rows, place).items() if ms})

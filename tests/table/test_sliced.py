@@ -13,7 +13,7 @@ from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.recipes.report_files import write_tables
-from dotnetdiag.table import Table
+from dotnetdiag.table import Table, parts
 from dotnetdiag.table import sliced as room
 from dotnetdiag.table.json_rows import answer, lines
 from dotnetdiag.table.largest import largest
@@ -125,13 +125,18 @@ def test_a_file_of_all_tables_of_a_report_is_made_piece_by_piece(source: Elsewhe
 
 
 @pytest.mark.parametrize("has_gathered", [False, True])
-def test_rows_anywhere_are_those_of_the_table(has_gathered: bool, source: Elsewhere) -> None:
+@pytest.mark.parametrize("few", [1, 64])
+def test_rows_anywhere_are_those_of_the_table(
+    few: int, has_gathered: bool, source: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "FEW", few)
+    monkeypatch.setattr(parts, "PART_ROWS", 30)
+
     def gathered(names: Sequence[str], rows: Sequence[int]) -> dict[str, Column]:
         return {name: column.take(rows) for name, column in source.made(names, 0, ROWS).items()}
 
     made = SlicedTable(("ms", "word"), ROWS, source.made, gathered=gathered if has_gathered else None)
     rows = list(made)
     for places in ([], [0], [ROWS - 1, 3, 3, 5]):
-        assert made.gather(("ms", "word"), places) == [rows[place] for place in places]
-    assert made.gather(["word"], [1, 2]) == [{"word": "two"}, {"word": None}]
+        assert Table(parts.rows_at(made, np.array(places, np.int64))).to_pylist() == [rows[place] for place in places]
     assert largest(made, "ms", 2) == rows[:-3:-1]

@@ -1,19 +1,21 @@
-"""Of a table of requests the slowest, and what was within one: all by columns, for a row of a table is a dozen objects, and of a table of a hundred
-thousand rows four hundred megabytes.
+"""Of a table of requests the slowest, and what was within one: by columns, for a row of a table is a dozen objects, and of some rows at a time, for
+there may be millions.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.analysis.request_spans import DEEPEST
-from dotnetdiag.events import Scalar
+from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Table
+from dotnetdiag.table.parts import parts
+from dotnetdiag.trace.distinct import ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -21,6 +23,8 @@ _STEPS = ("dns", "connect", "tls")
 """Kinds of what a request does before it is sent."""
 _AROUND = ("connection", "kestrel")
 """Kinds that say the same as the request."""
+_SOME = 1 << 15
+"""Requests that are looked at before those that are not of the longest are left out."""
 
 
 def is_part(kind: str, there: set[str]) -> bool:
@@ -33,78 +37,149 @@ class SlowRequests:
 
     def __init__(self, requests: Table, there: set[str]) -> None:
         self._rows, self._there = requests, there
-        kind, duration = requests["kind"], requests["duration_ms"]
-        assert isinstance(kind, Coded)
-        self._kinds, self._kind = [name or "" for name in kind.texts.to_pylist()], kind.which
-        self._duration = duration.values if isinstance(duration, Scalar) else np.zeros(len(requests))
-        self._has_ended = np.ones(len(requests), np.bool_) if duration.valid is None else duration.valid
-        parent = requests["parent"]
-        above = parent.values.astype(np.int32) if isinstance(parent, Scalar) else np.full(len(requests), -1, np.int32)
-        self._parent = above if parent.valid is None else np.where(parent.valid, above, np.int32(-1))
 
     def places(self, number: int) -> tuple[Array, int]:
         """Those of the longest requests that have ended, so many, the longest first; and how many there are."""
-        ended = np.flatnonzero(
-            self._has_ended & self._of_kinds(lambda kind: kind not in _STEPS and not is_part(kind, self._there))
-        ).astype(np.int32)
-        count, ms = len(ended), self._duration[ended]
-        if 0 < number < count:
-            ended = ended[ms >= np.partition(ms, count - number)[count - number]]
-        return ended[np.argsort(-self._duration[ended], kind="stable")][:number], count
+        best, most, count = np.zeros(0, np.int64), np.zeros(0), 0
+        for first, part in self._parts("kind", "duration_ms"):
+            ms, has_ended = _durations(part)
+            own = np.flatnonzero(has_ended & _of_kinds(part, lambda kind: not self._is_beside(kind)))
+            count += len(own)
+            best, most = np.append(best, first + own), np.append(most, ms[own])
+            if len(best) > max(2 * number, _SOME):
+                order = _longest(most, number)
+                best, most = best[order], most[order]
+        return best[_longest(most, number)], count
 
     def within(self, places: Sequence[int]) -> list[Counter[str]]:
         """Of each what was within it, in ms by kind."""
-        sums = np.zeros((len(places), len(self._kinds)))
-        wanted = np.full(len(self._rows) + 1, -1, np.int32)
-        wanted[list(places)] = np.arange(len(places))
-        rows = np.flatnonzero(self._has_ended & self._of_kinds(lambda kind: kind not in _AROUND)).astype(np.int32)
-        above = self._parent[rows]
-        for _ in range(DEEPEST):
-            rows, above = rows[above >= 0], above[above >= 0]
-            if not len(rows):
-                break
-            hit = wanted[above]
-            some = hit >= 0
-            np.add.at(sums, (hit[some], self._kind[rows[some]]), self._duration[rows[some]])
-            above = self._parent[above]
-        return [Counter({kind: ms for kind, ms in zip(self._kinds, row, strict=True) if ms}) for row in sums.tolist()]
+        sums: list[Counter[str]] = [Counter() for _ in places]
+        above = list[int]()
+        for _, part, of, inside in self._below(places, "kind", "duration_ms"):
+            ms, has_ended = _durations(part)
+            kinds, which = _kinds(part)
+            own = np.flatnonzero((inside >= 0) & has_ended & _of_kinds(part, lambda kind: kind not in _AROUND))
+            keys, key = ranked(inside[own].astype(np.int64) * len(kinds) + which[own])
+            for at, spent in zip(keys.tolist(), np.bincount(key, ms[own], len(keys)).tolist(), strict=True):
+                if spent:
+                    sums[at // len(kinds)][kinds[at % len(kinds)]] += spent
+            above = of
+        for at in sorted(
+            range(len(places)), key=places.__getitem__, reverse=True
+        ):  # what is within a place that is within another
+            if at < len(above) and above[at] >= 0:
+                sums[above[at]].update(sums[at])
+        return sums
 
     def inside(self, place: int) -> list[tuple[int, int]]:
         """(place, how deep) of a request and of what was within it, and within the one that answered it, in the order of their begins."""
-        depth = self._rows.numpy("depth").astype(np.int16)
-        base = np.zeros(len(self._rows) + 1, np.int16)
-        is_in = np.zeros(len(self._rows) + 1, np.bool_)  # the last stands for no parent
-        is_in[place], base[place] = True, depth[place]
         answering = self._answering(place)
-        if answering is not None:
-            is_in[answering], base[answering] = True, depth[answering] - 1
-        for _ in range(DEEPEST):
-            new = np.flatnonzero(~is_in[:-1] & is_in[self._parent])
-            if not len(new):
-                break
-            is_in[new], base[new] = True, base[self._parent[new]]
-        return [(at, int(depth[at] - base[at])) for at in np.flatnonzero(is_in[:-1]).tolist()]
+        seeds = [place] if answering is None else [place, answering]
+        bases = [self._rows.row(seed)["depth"] - at for at, seed in enumerate(seeds)]
+        found = list[tuple[int, int]]()
+        for first, part, _, inside in self._below(seeds, "depth"):
+            of = inside
+            for at, seed in enumerate(seeds):
+                if first <= seed < first + len(of):
+                    of[seed - first] = at
+            rows = np.flatnonzero(of >= 0)
+            depth = part["depth"].numpy()
+            found += [(first + row, int(depth[row]) - bases[of[row]]) for row in rows.tolist()]
+        return found
 
-    def _of_kinds(self, wanted: Callable[[str], bool]) -> Array:
-        made: Array = np.array([wanted(kind) for kind in self._kinds], np.bool_)[self._kind]
-        return made
+    def _is_beside(self, kind: str) -> bool:
+        return kind in _STEPS or is_part(kind, self._there)
+
+    def _parts(self, *names: str, since: int = 0) -> Iterator[tuple[int, Mapping[str, Column]]]:
+        """Some columns of rows that follow each other, and where each part begins."""
+        for part in parts(self._rows, names, since):
+            yield since, part
+            since += len(part[names[0]])
+
+    def _below(
+        self, places: Sequence[int], *names: str
+    ) -> Iterator[tuple[int, Mapping[str, Column], list[int], Array]]:
+        """From the first of some places on rows in parts: where each begins, its columns, of each place that was seen the one that it is within, and
+        of each row (the numbers of places; -1: none): a row stands behind what it is within.
+        """
+        since = min(places, default=0)
+        of = np.full(len(self._rows) - since + 1, -1, np.int32)  # the last stands for what is before
+        above = [-1] * len(places)
+        for first, part in self._parts("parent", *names, since=since):
+            parent = _parents(part) - since
+            parent[parent < 0] = -1
+            here = slice(first - since, first - since + len(parent))
+            own = [(at, place - first) for at, place in enumerate(places) if 0 <= place - first < len(parent)]
+            for _ in range(DEEPEST):
+                inside = of[parent]
+                for at, row in own:
+                    above[at] = int(inside[row])
+                made = inside.copy()
+                for at, row in own:
+                    made[row] = at
+                if np.array_equal(of[here], made):
+                    break
+                of[here] = made
+            yield first, part, above, inside
 
     def _answering(self, place: int) -> int | None:
         """The one request that came in while one to its path went out, in the same process; None where there is none, or several."""
         asked = self._rows.row(place)
         if asked["kind"] != "client":
             return None
-        start, pid = self._rows.numpy("start_ms"), self._rows.numpy("pid")
         path, end = _path(asked["name"].partition("://")[2].partition("/")[2]), asked["start_ms"] + asked["duration_ms"]
-        during = np.flatnonzero(
-            self._of_kinds(lambda kind: kind == "server")
-            & self._has_ended
-            & (pid == asked["pid"])
-            & (start >= asked["start_ms"])
-            & (start + self._duration <= end)
-        )
-        found = [at for at in during.tolist() if _path(self._rows.row(at)["name"].partition(" /")[2]) == path]
+        found = list[int]()
+        for first, part in self._parts("kind", "duration_ms", "start_ms", "pid", "name"):
+            start, (ms, has_ended) = part["start_ms"].numpy(), _durations(part)
+            during = np.flatnonzero(
+                _of_kinds(part, lambda kind: kind == "server")
+                & has_ended
+                & (part["pid"].numpy() == asked["pid"])
+                & (start >= asked["start_ms"])
+                & (start + ms <= end)
+            )
+            names = part["name"].take(during.tolist()).to_pylist()
+            found += [
+                first + at
+                for at, name in zip(during.tolist(), names, strict=True)
+                if _path(name.partition(" /")[2]) == path
+            ]
         return found[0] if len(found) == 1 else None
+
+
+def _longest(ms: Array, number: int) -> Array:
+    """The places of the largest, the largest first, of equal ones that which comes first."""
+    return np.argsort(-ms, kind="stable")[:number]
+
+
+def _kinds(part: Mapping[str, Column]) -> tuple[list[str], Array]:
+    """The kinds that there are, and of each row which it is."""
+    kind = part["kind"]
+    assert isinstance(kind, Coded)
+    return [name or "" for name in kind.texts.to_pylist()], kind.which
+
+
+def _of_kinds(part: Mapping[str, Column], wanted: Callable[[str], bool]) -> Array:
+    kinds, which = _kinds(part)
+    made: Array = np.array([wanted(kind) for kind in kinds], np.bool_)[which]
+    return made
+
+
+def _durations(part: Mapping[str, Column]) -> tuple[Array, Array]:
+    """How long each lasted, and whether that is known."""
+    duration = part["duration_ms"]
+    if not isinstance(duration, Scalar):
+        return np.zeros(len(duration)), np.zeros(len(duration), np.bool_)
+    return duration.values, np.ones(len(duration), np.bool_) if duration.valid is None else duration.valid
+
+
+def _parents(part: Mapping[str, Column]) -> Array:
+    """The row that each is within; -1 for none."""
+    parent = part["parent"]
+    if not isinstance(parent, Scalar):
+        return np.full(len(parent), -1, np.int64)
+    above = parent.values.astype(np.int64)
+    return above if parent.valid is None else np.where(parent.valid, above, -1)
 
 
 def _path(text: str) -> str:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dotnetdiag.table.parts import parts
-from dotnetdiag.table.sliced import SlicedTable
+from dotnetdiag.table.parts import parts, rows_at
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,11 +26,8 @@ def largest(rows: Table, by: str, number: int) -> list[dict[str, Any]]:
         values = np.append(values, given) if len(values) else given
         best = np.sort(_first(values, number))  # in the order of the table still
         places, values, first = places[best], values[best], first + len(part[by])
-    chosen = places[_first(values, number)].tolist()
-    if isinstance(rows, SlicedTable):  # its columns are of all rows
-        return rows.gather(rows.columns, chosen)
-    values_of = [rows[name].take(chosen).to_pylist() for name in rows.columns]
-    return [dict(zip(rows.columns, row, strict=True)) for row in zip(*values_of, strict=True)]
+    columns = {name: column.to_pylist() for name, column in rows_at(rows, places[_first(values, number)]).items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _known(column: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:

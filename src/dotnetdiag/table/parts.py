@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 PART_ROWS = 1 << 14
 """As Python's values a megabyte for each column."""
+FEW = 64
+"""Of so many rows each is made alone, and not the part that it is in."""
 
 
-def parts(rows: Table, names: Sequence[str]) -> Iterator[Mapping[str, Column]]:
-    """The columns of these names of rows that follow each other, until all were given; one part at least."""
+def parts(rows: Table, names: Sequence[str], since: int = 0) -> Iterator[Mapping[str, Column]]:
+    """The columns of these names of rows that follow each other, until all were given, from row ``since`` on; one part at least."""
     if not isinstance(rows, SlicedTable):
-        yield {name: rows[name] for name in names}
+        yield {name: rows[name].take(range(since, len(rows))) if since else rows[name] for name in names}
         return
-    for first in range(0, max(len(rows), 1), PART_ROWS):
+    for first in range(since, max(len(rows), since + 1), PART_ROWS):
         yield rows.made(names, first, min(first + PART_ROWS, len(rows)))
 
 
@@ -34,17 +36,22 @@ def rows_at(rows: Table, places: npt.NDArray[np.int64]) -> dict[str, Column]:
     """All columns of the rows at some places."""
     if not isinstance(rows, SlicedTable):
         return {name: rows[name].take(places) for name in rows.columns}
+    gathered = rows.gathered(rows.columns, places.tolist())
+    if gathered is not None:
+        return dict(gathered)
     order = np.argsort(places, kind="stable")
     found: list[Mapping[str, Column]] = []
     ascending = places[order]
-    for first in range(0, len(rows), PART_ROWS):
-        last = min(first + PART_ROWS, len(rows))
+    each = PART_ROWS if len(places) > FEW else 1
+    for first in sorted({place - place % each for place in ascending.tolist()}):
+        last = min(first + each, len(rows))
         own = ascending[np.searchsorted(ascending, first) : np.searchsorted(ascending, last)]
-        if len(own):
-            part = rows.made(rows.columns, first, last)
-            found.append({name: column.take(own - first) for name, column in part.items()})
+        part = rows.made(rows.columns, first, last)
+        found.append({name: column.take(own - first) for name, column in part.items()})
+    if not found:
+        return dict(rows.made(rows.columns, 0, 0))
     back = np.argsort(order, kind="stable")
-    return {name: concat([part[name] for part in found]).take(back) for name in rows.columns} if found else {}
+    return {name: concat([part[name] for part in found]).take(back) for name in rows.columns}
 
 
 def counts(rows: Table, name: str) -> Counter[Any]:

@@ -72,13 +72,9 @@ class SlicedTable(Table):
         """Some columns of the rows from one to before another."""
         return self._make(names, first, last)
 
-    def gather(self, names: Sequence[str], rows: Sequence[int]) -> list[dict[str, Any]]:
-        """Some columns of these rows: the values of each row by their names."""
-        if self._gathered is None:
-            each = [self._make(names, row, row + 1) for row in rows]
-            return [{name: column.to_pylist()[0] for name, column in columns.items()} for columns in each]
-        columns = {name: column.to_pylist() for name, column in self._gathered(names, rows).items()}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    def gathered(self, names: Sequence[str], rows: Sequence[int]) -> Mapping[str, Column] | None:
+        """Some columns of these rows, where they can be had without those between."""
+        return None if self._gathered is None else self._gathered(names, rows)
 
     def _of(self, first: int, last: int) -> Table:
         columns = self._make(self.columns, first, last)
