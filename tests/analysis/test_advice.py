@@ -425,6 +425,12 @@ def test_what_an_exception_says_is_quoted_where_it_says_something(message: str, 
     assert died.text.startswith(f"Boom{said} was not caught")
 
 
+def test_a_message_that_some_have_is_told_with_how_many() -> None:
+    made = exceptions(traced(*(thrown(float(ms), "Boom", f"order {ms % 2}") for ms in range(40))))
+    (one,) = of_exceptions(made, 1.0)
+    assert '; 40 are Boom ("order 0" in 20); ' in one.text
+
+
 def test_what_pauses_went_into_is_told_where_it_is_most_of_them() -> None:
     def told(kind: int, *collections: tuple[float, float, int]) -> str:
         """``collections``: how long until all threads stood still, what came then, and the reason."""

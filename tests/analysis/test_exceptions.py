@@ -14,7 +14,14 @@ from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as room
 from dotnetdiag.analysis.everything import everything
-from dotnetdiag.analysis.exceptions import NO_CATCHES, NO_EVENTS, ExceptionReport, ExceptionsFold, exceptions
+from dotnetdiag.analysis.exceptions import (
+    BREAKS_OFF,
+    NO_CATCHES,
+    NO_EVENTS,
+    ExceptionReport,
+    ExceptionsFold,
+    exceptions,
+)
 from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.stacked import NO_STACKS
@@ -34,7 +41,7 @@ def test_as_many_as_events(name: str) -> None:
     assert made.count == thrown
     for table in (made.by_type, made.by_message, made.by_second):
         assert sum(table.values("count")) == thrown
-    assert made.notes == (() if thrown else (NO_EVENTS,))
+    assert made.notes == (*(() if thrown else (NO_EVENTS,)), *((BREAKS_OFF,) if trace.damage else ()))
     if thrown and "Workload.WidgetException" in made.by_type.values("type"):
         # per round two of the first type, and one of each other
         counts = dict(zip(made.by_type.values("type"), made.by_type.values("count"), strict=True))

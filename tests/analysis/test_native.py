@@ -62,7 +62,7 @@ def test_where_no_sample_says_who_ran_nothing_is_said_of_it() -> None:
         (made,) = fold(traced(*seen), ThreadsFold(runtime=runtime))
         assert (made.totals.cpu_ms, made.totals.waiting_ms) == ((0.0, 198.0) if told else (None, None))
         assert made.threads.values("waiting_ms") == ([99.0, 99.0] if told else [None, None])
-        assert (made.threads.values("samples"), NO_STATES in made.notes) == ([99, 99], not told)
+        assert (made.threads.values("samples"), NO_STATES in made.notes) == ([100, 100], not told)
     some = [managed(ms, 1, "App.Spin", "App.Main") for ms in range(100)]
     (made,) = fold(traced(*some), ThreadsFold(runtime=facts[False]))  # a sampler that does
     assert made.totals.cpu_ms == 99.0

@@ -100,7 +100,7 @@ def test_what_is_not_told_of_a_process_is_none_where_others_tell_it() -> None:
     rows = {row["pid"]: row for row in made.threads}
     assert (rows[OTHER]["cpu_ms"], rows[OTHER]["waiting_ms"], rows[OTHER]["samples"]) == (None, None, None)
     own = next(row for pid, row in rows.items() if pid != OTHER)
-    assert (own["cpu_ms"], own["samples"], own["allocated_bytes"]) == (9.0, 9, None)
+    assert (own["cpu_ms"], own["samples"], own["allocated_bytes"]) == (9.0, 10, None)
     assert (made.totals.cpu_ms, made.notes) == (9.0, (f"of process {OTHER}: {NO_SAMPLES}",))
 
 

@@ -14,6 +14,7 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME
 
 from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.thread_pool import (
     DEQUEUED,
     ENQUEUED,
@@ -65,6 +66,11 @@ def test_work_that_nobody_begins_starves_until_the_recording_ends() -> None:
     assert (starved["start_ms"], starved["late"]) == (10 + LATE_MS, 1)
     assert made.totals.starved_ms == pytest.approx(990 - LATE_MS)
     assert (made.by_method.values("max_ms"), made.by_method.values("waiting")) == ([990.0], [1])
+    # what waits still has waited for so long at least
+    queue = made.totals.queue_ms
+    assert (made.totals.unfinished, made.totals.waiting, queue["median"], queue["most"]) == (1, 1, 505.0, 990.0)
+    (found,) = of_pool(made, 1.0)
+    assert "in the median at least 505 ms, 990 ms at most; 1 of 2 wait still" in found.text
 
 
 def test_work_that_is_not_begun_has_no_time() -> None:

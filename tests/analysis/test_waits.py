@@ -197,6 +197,14 @@ def test_what_waits_for_ever_stands_before_what_has_waited_longer() -> None:
     assert not any("a deadlock" in note for note in made.notes)
 
 
+def test_a_lock_at_which_threads_take_turns_is_told_once() -> None:
+    """There is always one that waits, also when the recording ends."""
+    turns = [event for at in range(0, 900, 30) for event in (wants(at, 3, "A.W"), gets(at + 25, 3, 25))]
+    for since, count in ((980, 1), (900, 2)):
+        (made,) = fold(traced(*turns, wants(since, 4, "A.W")), AdviceFold(seconds=1.0))
+        assert len([row for row in made.findings if row["question"] == "contention"]) == count
+
+
 def late_circle() -> tuple[Seen, ...]:
     """Of a long recording less than a hundredth part."""
     return wants(99_500, 1, "A.M", owner=2), wants(99_600, 2, "A.N", owner=1), ends(100_000, 5)

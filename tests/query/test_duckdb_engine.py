@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -447,3 +451,33 @@ def test_a_trace_and_its_file_are_one_recording(tmp_path: Path) -> None:
     ways: list[list[Any]] = [[trace, path], [path, trace], [trace, dd.open(path)], [path, path]]
     for given in ways:
         assert dd.sql(given, "select count(*) as n from gc").to_pylist() == [{"n": 22}]
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the system takes no zone from the environment")
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+def test_times_are_those_of_utc_on_a_machine_of_any_zone(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = """select hour(time::timestamptz) h, time::varchar v, strftime(time, '%H:%M') s, time::timestamp t,
+        (select count(*) from "GC/Start" where time > '2000-01-01 12:00') n from "GC/Start" limit 1"""
+    expected = opened(named("gccollect-10")).sql(query).to_pylist()
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for external_access in (False, True):
+            with closing(Database([OpenTrace(opened(named("gccollect-10")))], external_access=external_access)) as one:
+                (made,) = one.sql(query).to_pylist()
+            assert [made] == expected
+            assert made["v"].endswith("+00")
+            assert made["v"][11:13] == f"{made['h']:02}" == made["s"][:2]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text elsewhere")
+def test_a_file_whose_name_is_no_utf_8_is_asked_as_any_other(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/a\xff.nettrace"
+    Path(os.fsdecode(path)).write_bytes(data_of(named("gccollect-10")))
+    rows = dd.sql(os.fsdecode(path), "select file, count(*) as n from gc group by file").to_pylist()
+    assert [(row["file"][-11:], row["n"]) for row in rows] == [
+        ("a?.nettrace", len(dd.gc(os.fsdecode(path)).collections))
+    ]

@@ -34,7 +34,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import own_frames
 from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
-from dotnetdiag.analysis.wait_findings import of_deadlock, of_waits
+from dotnetdiag.analysis.wait_findings import of_deadlock, of_stuck_pool, of_waits
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
 from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.events.columns import Text
@@ -250,6 +250,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_pool(answers.threadpool, seconds, lambda: answers.cpu.profile, lambda: answers.waits.profile)
     yield from of_waits(answers.waits, seconds)
     yield from of_deadlock(answers.cpu, answers.contention)
+    yield from of_stuck_pool(answers.cpu, answers.threadpool)
     yield from of_requests(answers.requests, answers.recorded)
     if answers.losses.damage:
         yield from of_death(answers.exceptions, answers.recorded)
@@ -358,7 +359,9 @@ def _of_contention(made: WaitReport, recorded: Recorded) -> Iterator[Finding]:
     if totals.unfinished:
         stuck = Stuck(made.waits, recorded.end_s)
         severity = DEADLOCK if stuck.circle else share_of(stuck.longest_ms, seconds)
-        if stuck.threads and severity >= LEAST:
+        # of threads that take turns at a lock one always waits: for no longer than others have, that is no more than what is told below
+        is_usual = not stuck.circle and stuck.longest_ms <= totals.max_ms
+        if stuck.threads and severity >= LEAST and not is_usual:
             yield Finding(severity=severity, question="contention", text=stuck.text())
     share = share_of(totals.total_ms, seconds)
     if totals.total_ms < WAITED_MS or share < LEAST:
@@ -381,7 +384,8 @@ def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
     rate = f"{made.count / max(seconds, 1e-3):,.0f} a second"
     text = f"{made.count:,} exceptions were thrown{again}, {rate}; {first['count']:,} are {first['type']}"
     messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"]]
-    text += _quoted(messages[0]["message"]) if messages else ""
+    if messages and (said := _quoted(messages[0]["message"])):
+        text += said if messages[0]["count"] == first["count"] else f"{said[:-1]} in {messages[0]['count']:,})"
     by = made.by_method[0]
     if is_named(by["method"]):
         text += f"; {by['count']:,} of them thrown by {short(by['method'])}"

@@ -70,6 +70,7 @@ MOST_MESSAGES = 1 << 16
 MOST_CHARACTERS = 300
 """Of a message."""
 NO_EVENTS = "no exceptions: none was thrown, or the recording lacks their events (record with --clrevents exception)"
+BREAKS_OFF = "the recording breaks off: what was thrown last, such as what a program died of, is often not in it"
 _COLUMNS = (
     "start_ms", "pid", "tid", "type", "message", "method", "caught_by",
     "catch_ms", "handled_ms", "finallys", "finally_ms", "filters", "again", "nested",
@@ -336,9 +337,15 @@ class _Answer:
         )
 
     def _notes(self, found: _Sums) -> tuple[str, ...]:
+        broken = [BREAKS_OFF] if self._losses is not None and self._losses.damage else []
         if not self._count:
-            return (NO_EVENTS,)
-        notes = [*found.catchless.notes(NO_CATCHES), *self._stacks.unnamed, *self._stacks.stackless.notes(NO_STACKS)]
+            return (NO_EVENTS, *broken)
+        notes = [
+            *broken,
+            *found.catchless.notes(NO_CATCHES),
+            *self._stacks.unnamed,
+            *self._stacks.stackless.notes(NO_STACKS),
+        ]
         if self._others >= 0:
             beyond = int(found.by_message.count[found.by_message.keys() % _SPAN - 1 == self._others].sum())
             notes.append(f"{beyond:,} have messages beyond the limit of {MOST_MESSAGES:,}: they count by type alone")

@@ -38,10 +38,15 @@ def of_pool(
     text = "the thread pool starves" if totals.starved_ms or starving else "threads of the pool are blocked"
     if totals.starved_ms:
         queue = totals.queue_ms
-        median = f"in the median {queue['median']:,.0f} ms, " if queue else ""
+        least = "at least " if totals.waiting else ""
+        has_begun = totals.unfinished < totals.count
+        median = f"in the median {least}{queue['median']:,.0f} ms, " if has_begun else ""
         longest = max(queue.get("most", 0.0), *made.starvation.values("longest_ms"))
         text += f": for {totals.starved_ms:,.0f} ms some work had waited for more than 100 ms, {median}{longest:,.0f} ms at most"
-        text += "" if queue else "; none of it was begun"
+        if not has_begun:
+            text += "; none of it was begun"
+        elif totals.waiting:
+            text += f"; {totals.waiting:,} of {totals.count:,} wait still"
         first = _first_of_program(made)
         if first is not None:
             queued = round(of_all(made.by_method, first, "count"))

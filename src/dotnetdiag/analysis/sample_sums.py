@@ -102,8 +102,8 @@ class SampleSums(CpuFold):
         self._sums = _Sums()
         self._limits: tuple[Array, Array] = np.zeros(0, np.uint64), np.zeros(0, np.int64)
         """Of threads that have a sample held: their numbers, ascending, and how long that ran at most."""
-        self._last: Array = np.zeros(0, np.int64)
-        """The threads whose last sample counts nothing."""
+        self._last = np.zeros(0, _ROW)
+        """The last sample of each thread, which lasts until nobody knows when: it counts as one, and for no time."""
         self._beside: tuple[str, ...] = ()
         self.is_summed = False
         """Whether there were so many that some have no row of their own."""
@@ -115,21 +115,24 @@ class SampleSums(CpuFold):
             self.is_summed = True
             self._settle()
 
-    def rows(self) -> Array:
-        """The sums, once. Of processes that have samples of the kernel these, of others the runtime's."""
+    def rows(self, *, of_all: bool = False) -> Array:
+        """The sums, once. Of processes that have samples of the kernel these, of others the runtime's. ``of_all``: the last of each thread has a row
+        too, of no time.
+        """
         self._columns.end()
         self._settle(final=True)
-        return self._chosen(self._sums.all()) if self._has_kernel else self._sums.all()
+        rows = self._chosen(self._sums.all()) if self._has_kernel else self._sums.all()
+        return np.concatenate([rows, self._last]) if of_all else rows
 
     def _chosen(self, rows: Array) -> Array:
         """Of the sums of both kinds those that count."""
         threads = {number: self.thread(number).process_id for number in distinct(rows["thread"]).tolist()}
         kernel = rows["state"] >= FROM_KERNEL
         seen = {threads[number] for number in distinct(rows["thread"][kernel]).tolist()}
+        is_beside = np.array([self.thread(one).process_id in seen for one in self._last["thread"].tolist()], np.bool_)
         beside = np.array([threads[number] in seen for number in rows["thread"].tolist()], np.bool_) & ~kernel
-        count = int(rows["count"][beside].sum()) + sum(
-            self.thread(one).process_id in seen for one in self._last.tolist()
-        )
+        count = int(rows["count"][beside].sum() + self._last["count"][is_beside].sum())
+        self._last = self._last[~is_beside]
         if count:
             self._beside = (left_out(count),)
         rows = rows[~beside]
@@ -170,8 +173,10 @@ class SampleSums(CpuFold):
             np.maximum(length, 0, out=length)
             limit = limits(ids[:, 0], start, samples.thread)
             self._carry(limit, numbers[samples.thread], last)
-            self._last = numbers[samples.thread[last]]
-        self._add(samples.take(done), numbers, ids[done], start[done], length[done], limit[done])
+        self._sums.add(self._summed_up(samples.take(done), numbers, ids[done], start[done], length[done], limit[done]))
+        if final and not is_kernel:
+            nothing = np.zeros(int(last.sum()), np.int64)
+            self._last = self._summed_up(samples.take(last), numbers, ids[last], start[last], nothing, nothing)
         return samples.take(last & (not final))
 
     def _carry(self, limit: Array, thread: Array, last: Array) -> None:
@@ -184,7 +189,10 @@ class SampleSums(CpuFold):
         order = np.argsort(thread[last])
         self._limits = thread[last][order], limit[last][order]
 
-    def _add(self, samples: SampleRows, numbers: Array, ids: Array, start: Array, length: Array, limit: Array) -> None:
+    def _summed_up(
+        self, samples: SampleRows, numbers: Array, ids: Array, start: Array, length: Array, limit: Array
+    ) -> Array:
+        """Rows of the sums of some samples, no two of which are alike."""
         weight, life = length / 1e6, np.zeros(len(samples), np.int64)
         ran = np.where(samples.state & (FROM_KERNEL - 1) == State.CPU, np.minimum(length, limit) / 1e6, 0.0)
         rest: Array | float = np.inf
@@ -200,7 +208,7 @@ class SampleSums(CpuFold):
             "waited": np.minimum(weight - ran, rest),
             "kept": np.minimum(weight, rest),
         }
-        self._sums.add(_together(keys, samples.time, samples.time, values))
+        return _together(keys, samples.time, samples.time, values)
 
 
 class SampledFold(SampleSums):

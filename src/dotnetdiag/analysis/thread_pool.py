@@ -49,7 +49,7 @@ STARVATION = "Starvation"
 LATE_MS = 100.0
 TAKEN_BACK_MS = 50.0
 NO_EVENTS = (
-    "no thread pool: it did nothing, or the recording lacks its events (record with --clrevents threading, and with "
+    "no thread pool: no work of it began, or the recording lacks its events (record with --clrevents threading, and with "
     "--providers System.Diagnostics.Eventing.FrameworkEventSource:0x2:5 for how long work waited)"
 )
 NO_QUEUE = (
@@ -66,13 +66,14 @@ ONLY_TASKS = "of what was queued the recording has the tasks alone"
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadPoolTotals:
-    """Of all. ``count`` pieces of work were queued, of ``unfinished`` of them no begin is told: they wait still, or who
-    waited for them ran them; ``queue_ms``: quantiles by name;
+    """Of all. ``count`` pieces of work were queued, of ``unfinished`` of them no begin is told: ``waiting`` wait still, of others who
+    waited for them ran them; ``queue_ms``: quantiles by name, of what has begun, and of what waits still how long it has until now;
     ``starved_ms``: for how long some work had waited for more than 100 ms. ``reasons``: how often the pool changed its size, by why.
     """
 
     count: int
     unfinished: int
+    waiting: int
     queue_ms: Mapping[str, float]
     starved_ms: float
     max_threads: int | None
@@ -202,7 +203,8 @@ class ThreadPoolFold:
             stacks=made.profile,
             totals=ThreadPoolTotals(
                 count=len(made),
-                unfinished=len(made) - len(queue.waited),
+                unfinished=len(made) - queue.begun,
+                waiting=len(queue.waited) - queue.begun,
                 queue_ms=queue.waited.quantiles(),
                 starved_ms=float(np.sum(starved["duration_ms"].values)),
                 max_threads=most if most >= 0 else None,
@@ -260,12 +262,14 @@ class _Queue:
             KeyedGroups(2),
             KeyedGroups(2),
         )
+        self.begun = 0
         left = [np.zeros(0, _LEFT)]
         latest = KeyedGroups(2)  # when work was queued that has begun, by process and method
         for first, rows in made.slices():
             pid, waited_ms = made.pid[rows["kind"]], rows["duration_ms"]
             known = ~np.isnan(waited_ms)
             self.waited.add(waited_ms[known])
+            self.begun += int(known.sum())
             method = made.stacks.method[made.stacks.of(rows["kind"], rows["time"])]
             numbers = first + np.arange(len(rows))
             self._by_method.add([pid, method], numbers, waited_ms)
@@ -289,6 +293,7 @@ class _Queue:
         overtaken = dict(zip(zip(begun.tolist(), by.tolist(), strict=True), found.most.tolist(), strict=True))
         since = np.array([overtaken.get((pid, method), -np.inf) for pid, method, _ in left[first].tolist()])
         left = left[left["ms"] > since[which]] if len(left) else left
+        self.waited.add(end_ms - left["ms"])  # without these those that wait longest did not count
         self.starved.add(left["pid"], left["ms"], end_ms - left["ms"])
         self._waiting.add([left["pid"], left["method"]], np.arange(len(left)), end_ms - left["ms"])
 

@@ -119,7 +119,7 @@ class ThreadsFold:
 
     def result(self) -> ThreadReport:
         """The answer."""
-        samples, contention, waits = self._samples.rows(), self._contention.result(), self._waits.result()
+        samples, contention, waits = self._samples.rows(of_all=True), self._contention.result(), self._waits.result()
         allocations, exceptions = self._allocations.result(), self._exceptions.result()
         told, lives = self._told(), self._lives
         threads = self._threads(samples)

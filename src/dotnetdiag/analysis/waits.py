@@ -46,7 +46,7 @@ _NS = 1e6
 _MOST_NS = 1e18
 """Ns, thirty years: what says more is damaged."""
 NO_CONTENTION = (
-    "no contention: no thread waited for a lock, or the recording lacks its events (record with --clrevents contention)"
+    "no contention: no wait for a lock began, or the recording lacks its events (record with --clrevents contention)"
 )
 NO_WAITS = (
     "no waits: nothing waited, or the recording lacks their events "

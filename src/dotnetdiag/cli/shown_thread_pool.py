@@ -20,7 +20,11 @@ def show(made: ThreadPoolReport, number: int) -> None:
         echo(f"note: {note}")
     totals = made.totals
     if totals.count:
-        unfinished = f", the begin of {totals.unfinished:,} is not told" if totals.unfinished else ""
+        untold = totals.unfinished - totals.waiting
+        unfinished = (
+            f", {totals.waiting:,} of it wait{'s' if totals.waiting == 1 else ''} still" if totals.waiting else ""
+        )
+        unfinished += f", the begin of {untold:,} is not told" if untold else ""
         parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.queue_ms.items())
         echo(f"{counted(totals.count, 'piece', 'pieces')} of work{unfinished}; ms in the queue: {parts or 'not known'}")
         if totals.starved_ms:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dotnetdiag.errors import MissingDependency, UsageError
 from dotnetdiag.events import Column
 from dotnetdiag.events.columns import Coded, Text
-from dotnetdiag.table.arrow import stream, valid_names
+from dotnetdiag.table.arrow import stream, valid_names, valid_text
 from dotnetdiag.trace.header import PAYLOAD
 
 if TYPE_CHECKING:
@@ -78,10 +78,10 @@ def _dictionary(column: Column) -> Any:
 
 
 def same(text: str, rows: int, kind: Any) -> Any:
-    """One text in all rows."""
+    """One text in all rows: of a file's name that is no UTF-8 what can be told."""
     pa = arrow()
     codes = pa.repeat(pa.scalar(0, pa.int32()), rows)
-    made = pa.DictionaryArray.from_arrays(codes, pa.array([text], pa.large_string()))
+    made = pa.DictionaryArray.from_arrays(codes, pa.array([valid_text(text)], pa.large_string()))
     return made if pa.types.is_dictionary(kind) else made.cast(kind)
 
 

@@ -42,6 +42,17 @@ CLOSED = {
 """Of a database that reads what it is given, and nothing else."""
 
 
+def database_in_utc(settings: Mapping[str, str], *, locked: bool) -> Any:
+    """An empty one in memory, in which times are taken apart, written and read in UTC: DuckDB would do so in the zone of the machine, and one query
+    answer otherwise elsewhere. ``locked``: no query changes a setting.
+    """
+    database = import_duckdb().connect(":memory:", config=dict(settings))
+    database.execute("set TimeZone = 'UTC'")
+    if locked:
+        database.execute("set lock_configuration = true")
+    return database
+
+
 class Database:
     """Recordings as the tables of a database in memory. Views that a query makes are there for the next one."""
 
@@ -53,8 +64,7 @@ class Database:
             raise UsageError("a query of no recording")
         self._recordings, self._shelf = tuple(recordings), Shelf()
         self._duckdb, _ = import_duckdb(), arrow()
-        settings = _OPEN if external_access else {**CLOSED, "lock_configuration": "true"}
-        self._database = self._duckdb.connect(":memory:", config=settings)
+        self._database = database_in_utc(_OPEN if external_access else CLOSED, locked=not external_access)
         self._scans: list[Scan] = []
         self._tables: Table | None = None
         views = self._execute("select view_name from duckdb_views() where internal").fetchall()

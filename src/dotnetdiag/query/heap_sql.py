@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dotnetdiag.errors import UsageError
 from dotnetdiag.query.batches import arrow
 from dotnetdiag.query.beside import beside
-from dotnetdiag.query.duckdb_engine import CLOSED
+from dotnetdiag.query.duckdb_engine import CLOSED, database_in_utc
 from dotnetdiag.query.duckdb_values import answer_of, import_duckdb
 from dotnetdiag.query.from_arrow import table_of
 from dotnetdiag.table import Losses, Table
@@ -24,7 +24,7 @@ def heap_sql(heap: Heap, query: str) -> Table:
     duckdb, _ = import_duckdb(), arrow()
     if not isinstance(query, str) or not query.strip():
         raise UsageError("an empty query: write SQL, such as 'from types order by retained_bytes desc'")
-    database = duckdb.connect(":memory:", config={**CLOSED, "lock_configuration": "true"})
+    database = database_in_utc(CLOSED, locked=True)
 
     def ask() -> Any:
         for table in heap.tables:

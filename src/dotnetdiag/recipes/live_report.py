@@ -123,7 +123,7 @@ _ALONE: Mapping[str, LiveKind] = {
         f"{CLR_PROVIDER}:0x4000:4",
         is_timed=True,
         asks_runtime=True,
-        NO_CONTENTION="no contention: no thread waited for a lock",
+        NO_CONTENTION="no contention: no wait for a lock began",
     ),
     "exceptions": _kind(
         "exceptions",
@@ -183,7 +183,7 @@ _ALONE: Mapping[str, LiveKind] = {
         f"{CLR_PROVIDER}:0x10000:4",
         "System.Diagnostics.Eventing.FrameworkEventSource:0x2:5",
         is_timed=True,
-        NO_EVENTS="no thread pool: it did nothing",
+        NO_EVENTS="no thread pool: no work of it began",
         NO_QUEUE="how long work waited is not told: none was queued",
     ),
     "threads": _kind(
