@@ -216,6 +216,8 @@ def test_a_file_system_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch
         list(dd.dataset("memory://no/file.nettrace").batches("events", "ms"))
     with pytest.raises(InputError, match="no file has a name like this"):
         dd.dataset("memory://no/*.nettrace")
+    with pytest.raises(InputError, match=r"^zip://a\.nettrace::/no/file\.zip: No such file"):
+        list(dd.dataset("zip://a.nettrace::/no/file.zip").batches("events", "ms"))
     with pytest.raises(UsageError, match="nonsense"):
         dd.dataset("nonsense://bucket/*.nettrace")
     monkeypatch.setitem(sys.modules, "fsspec.core", None)

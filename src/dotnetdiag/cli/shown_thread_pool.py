@@ -22,7 +22,7 @@ def show(made: ThreadPoolReport, number: int) -> None:
     if totals.count:
         untold = totals.unfinished - totals.waiting
         unfinished = (
-            f", {totals.waiting:,} of it wait{'s' if totals.waiting == 1 else ''} still" if totals.waiting else ""
+            f", {totals.waiting:,} of them wait{'s' if totals.waiting == 1 else ''} still" if totals.waiting else ""
         )
         unfinished += f", the begin of {untold:,} is not told" if untold else ""
         parts = ", ".join(f"{name} {value:,.3f}" for name, value in totals.queue_ms.items())

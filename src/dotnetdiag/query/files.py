@@ -124,6 +124,8 @@ def _file_system(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         TypeError,
     ) as error:  # what it needs is not installed; no such protocol; no such option
         raise UsageError(f"{url}: {_said(error)}") from error
+    except OSError as error:  # one in a file that is not there
+        raise InputError(url, _said(error)) from error
     return files, path
 
 

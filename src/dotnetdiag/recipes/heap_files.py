@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from dotnetdiag.errors import FormatError, UsageError
-from dotnetdiag.recipes.trace_files import is_gcdump, read_bytes, trace_of
+from dotnetdiag.recipes.trace_files import is_gcdump, read_bytes, text_of, trace_of
 
 if TYPE_CHECKING:
     from dotnetdiag.heap.fold import HeapFold
@@ -38,7 +38,7 @@ def open_file(path: PathText, *, threads: int | None = None, must_be_heap: bool 
 
     Raises InputError and FormatError.
     """
-    path = os.fspath(path)
+    path = text_of(path)
     buffer, oddities = read_bytes(path)
     if is_gcdump(buffer):
         from dotnetdiag.heap.gcdump_reader import read_gcdump
@@ -91,7 +91,7 @@ def read_totals(path: PathText) -> TypeTotals | None:
     """The totals by type of a ``.gcdump``, in a third of the time of its heap; None of any other file, and where anything is odd:
     :func:`read_heaps` says what. Raises InputError.
     """
-    buffer, oddities = read_bytes(os.fspath(path))
+    buffer, oddities = read_bytes(text_of(path))
     if oddities or not is_gcdump(buffer):
         return None
     from dotnetdiag.heap.type_totals import of_file

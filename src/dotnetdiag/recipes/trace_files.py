@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dotnetdiag.errors import FormatError, InputError
+from dotnetdiag.errors import FormatError, InputError, UsageError
 from dotnetdiag.recipes import own_process
 
 if TYPE_CHECKING:
@@ -33,11 +33,19 @@ def open_trace(path: str | os.PathLike[str], *, threads: int | None = None, name
     ``threads`` (default: as many as there are processors, with the caller's) decode blocks side by side. ``name`` is what messages call it, None: the
     last part of its path. Raises InputError, and FormatError for what is no trace at all.
     """
-    path = os.fspath(path)
+    path = text_of(path)
     buffer, oddities = read_bytes(path)
     if is_gcdump(buffer):
         raise FormatError("it is a heap dump, not a recording: see gcdump report", where=name or os.path.basename(path))
     return trace_of(path, buffer, oddities, threads=threads, name=name)
+
+
+def text_of(path: str | os.PathLike[str]) -> str:
+    """A path as text. Raises UsageError for what is none, bytes too, in which a file's content is given more often than its name."""
+    text: object = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(text, str):
+        raise UsageError(f"give the path of a file as text, not {type(text).__name__}")
+    return text
 
 
 def read_bytes(path: str) -> tuple[memoryview, tuple[str, ...]]:
