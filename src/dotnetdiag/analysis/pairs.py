@@ -19,6 +19,16 @@ _SPREAD = 0x9E3779B97F4A7C15
 """Times this, numbers that have a step between them go to all parts."""
 
 
+def parts_of(numbers: Array, parts: int) -> Array:
+    """In which of so many parts each number is (u64), about as many in each."""
+    hashed = numbers.astype(np.uint64)
+    hashed *= np.uint64(_SPREAD)
+    hashed >>= np.uint64(32)
+    hashed *= np.uint64(parts)
+    hashed >>= np.uint64(32)
+    return hashed
+
+
 def pairs(start_ms: Array, start_keys: Sequence[Array], stop_ms: Array, stop_keys: Sequence[Array]) -> Array:
     """Of each start the row of its stop, -1 where there is none: of those with equal keys (columns of numbers), a stop ends the start that came
     last and is still open. Where a start and a stop have one time, they are in the order of :func:`in_order`.
@@ -198,12 +208,7 @@ class FirstRows:
         """Which numbers this may know."""
         own = (number > 0) & (number < self._most)
         if self._parts > 1:
-            hashed = number.astype(np.uint64)
-            hashed *= np.uint64(_SPREAD)
-            hashed >>= np.uint64(32)
-            hashed *= np.uint64(self._parts)
-            hashed >>= np.uint64(32)
-            own &= hashed == self._part
+            own &= parts_of(number, self._parts) == self._part
         return np.asarray(own)
 
     def of(self, pid: Array, number: Array) -> Array:

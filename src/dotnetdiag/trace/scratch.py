@@ -63,6 +63,9 @@ class Stored:
     ) -> None:
         self._values, self._file, self._place, self._shape = values, file, place, shape
 
+    def __len__(self) -> int:
+        return len(self._values) if self._file is None else self._shape[0]
+
     def read(self) -> Array:
         """The values."""
         if self._file is None:
