@@ -14,6 +14,7 @@ from dotnetdiag._dataclasses import replace
 from dotnetdiag.query.files import RecordingFile, find_recordings
 from dotnetdiag.query.recordings import OpenTrace, Recording
 from dotnetdiag.recipes.outputs import check_outputs
+from dotnetdiag.recipes.sources import PathText
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.trace.trace import Trace
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from dotnetdiag.query.duckdb_engine import Database
     from dotnetdiag.recipes.pdb_files import PdbFiles
 
-PathText: TypeAlias = str | os.PathLike[str]
 Sources: TypeAlias = PathText | Trace | Iterable[PathText | Trace]
 
 
