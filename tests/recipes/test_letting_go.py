@@ -23,7 +23,7 @@ WAIT_S = 10.0
 def mapped_kb(path: Path) -> int:
     """How much of a file this process has in memory."""
     found, inside = 0, False
-    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
         words = line.split()
         if "-" in words[0] and not words[0].endswith(":"):
             inside = words[-1] == str(path)
