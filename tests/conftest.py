@@ -79,19 +79,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
     Instead of ``--dist loadgroup``, which does nothing where pytest 9.2 meets xdist 3.8.
     """
-    from xdist.scheduler import LoadScopeScheduling
+    from tests.scheduling import InGroups
 
     one_by_one = LIVE if can_be_alone() else (*LIVE, *LIVE_UNLESS_ALONE)
 
-    class LiveOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith(LIVE_BESIDE):
-                return "live, beside"
-            if nodeid.startswith(LIVE_RECORDED):
-                return "live, recorded"
-            return "live" if nodeid.startswith(one_by_one) else nodeid
+    def group_of(nodeid: str) -> str:
+        if nodeid.startswith(LIVE_BESIDE):
+            return "live, beside"
+        if nodeid.startswith(LIVE_RECORDED):
+            return "live, recorded"
+        return "live" if nodeid.startswith(one_by_one) else nodeid
 
-    return LiveOnOneWorker(config, log)
+    return InGroups(config, log, group_of)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -31,7 +31,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def files_mapped(folder: Path) -> int:
-    return sum(str(folder) in line for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines())
+    return sum(
+        str(folder) in line
+        for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    )
 
 
 def test_a_column_that_grows_moves_into_a_file_and_back(folder: Path) -> None:
