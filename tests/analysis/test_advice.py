@@ -187,6 +187,7 @@ def open_requests(*routes: tuple[str, int, float, float | None], lost: int | Non
     columns |= {
         "unfinished": [one[1] for one in routes],
         "open_since_ms": [one[2] if one[1] else None for one in routes],
+        "open_pid": [1 if one[1] else None for one in routes],
     }
     columns |= {"median_ms": took, "p95_ms": took, "max_ms": [None if ms is None else 100 * ms for ms in took]}
     return replace(made, by_route=Table(columns, losses=Losses(lost=lost)))

@@ -35,6 +35,7 @@ from dotnetdiag.analysis.waits import (
 from dotnetdiag.events.columns import Scalar, Text
 from dotnetdiag.table import Losses, Table, table
 from dotnetdiag.trace import spilled
+from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.trace import Trace
 
 
@@ -171,7 +172,7 @@ def test_threads_that_wait_when_the_recording_ends(
     events: list[Seen], threads: int, longest_ms: float, in_circle: bool
 ) -> None:
     (made,) = fold(traced(*events), ContentionFold(seconds=1.0))
-    found = Stuck(made.waits, 1.0)
+    found = Stuck(made.waits, Recorded(0.0, 1.0))
     assert [note for note in made.notes if "when the recording ends" in note] == ([found.text()] if threads else [])
     assert (found.threads, bool(found.circle)) == (threads, in_circle)
     assert found.longest_ms == pytest.approx(longest_ms)
@@ -235,9 +236,9 @@ def test_a_lock_that_another_got_since_closes_no_circle(
     between: list[Seen], in_circle: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = contention(traced(*between, wants(200, 2, "A.N", lock=0x30, owner=1), ends(1000, 3)))
-    assert bool(Stuck(made.waits, 1.0).circle) == in_circle
+    assert bool(Stuck(made.waits, Recorded(0.0, 1.0)).circle) == in_circle
     monkeypatch.setattr(table, "PIECE_ROWS", 2)
-    assert bool(Stuck(made.waits, 1.0).circle) == in_circle
+    assert bool(Stuck(made.waits, Recorded(0.0, 1.0)).circle) == in_circle
 
 
 def test_who_only_waits_for_a_circle_is_not_in_it() -> None:
@@ -248,7 +249,7 @@ def test_who_only_waits_for_a_circle_is_not_in_it() -> None:
     ]
     others = [wants(5 + at, 20 + at, "A.M", lock=at % 3 + 1, owner=11 + at % 4) for at in range(30)]
     (made,) = fold(traced(*circle, *others), ContentionFold(seconds=1.0))
-    found = Stuck(made.waits, 1.0)
+    found = Stuck(made.waits, Recorded(0.0, 1.0))
     assert [pair[1:] for pair in found.circle] == [(11, 12), (12, 13), (13, 11)]
     assert found.threads == 33
     assert "3 of them wait for each other" in found.text()
@@ -259,16 +260,16 @@ def test_of_several_processes_that_of_each_circle_is_named() -> None:
     ids = {"pid": [100, 100, 200, 200], "tid": [1, 2, 1, 2], "owner_tid": [2, 1, 2, 1]}
     columns |= {name: Scalar(np.array(values, np.int64)) for name, values in ids.items()}
     texts = {name: Text.from_pylist(["A"] * 4) for name in ("lock", "method")}
-    text = Stuck(Table({**columns, **texts}, losses=Losses(lost=0)), 1.0).text()
+    text = Stuck(Table({**columns, **texts}, losses=Losses(lost=0)), Recorded(0.0, 1.0)).text()
     assert "thread 1 for 2 of process 100, 2 for 1 of process 100, 1 for 2 of process 200" in text
 
 
 def test_where_events_were_lost_nobody_is_taken_for_stuck() -> None:
     made = contention(traced(wants(100, 1, "A.M", owner=2), ends(1000, 3)))
-    assert Stuck(made.waits, 1.0).threads == 1
+    assert Stuck(made.waits, Recorded(0.0, 1.0)).threads == 1
     for lost in (1, None):
         waits = Table({name: made.waits[name] for name in made.waits.columns}, losses=Losses(lost=lost))
-        assert Stuck(waits, 1.0).threads == 0
+        assert Stuck(waits, Recorded(0.0, 1.0)).threads == 0
 
 
 def test_what_has_no_end_is_told_of_each_method_lock_and_owner() -> None:
@@ -280,7 +281,7 @@ def test_what_has_no_end_is_told_of_each_method_lock_and_owner() -> None:
     ]
     assert made.by_lock.values("unfinished") == [1, 1]
     assert sum(made.by_owner.values("unfinished")) == 2
-    text = Stuck(made.waits, 5.0).text()
+    text = Stuck(made.waits, Recorded(0.0, 5.0)).text()
     assert "in A.M and B.N" in text
     assert "they wait for each other" in text
 

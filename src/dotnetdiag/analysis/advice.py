@@ -17,7 +17,7 @@ from dotnetdiag.analysis import filters, nameless
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.answers import number
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
-from dotnetdiag.analysis.finding import DEADLOCK, LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, of_all, share_of, times
+from dotnetdiag.analysis.finding import DEADLOCK, LEAST, SOME, WAITED_MS, Finding, begin_of, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
@@ -245,7 +245,7 @@ def advice_of(answers: Answers) -> AdviceReport:
 
 def _findings(answers: Answers) -> Iterator[Finding]:
     seconds = answers.recorded.seconds
-    yield from _of_gc(answers.gc, answers.allocations, seconds)
+    yield from _of_gc(answers.gc, answers.allocations, answers.recorded)
     yield from _of_contention(answers.contention, answers.recorded)
     yield from of_pool(answers.threadpool, seconds, lambda: answers.cpu.profile, lambda: answers.waits.profile)
     yield from of_waits(answers.waits, seconds)
@@ -260,14 +260,14 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_cpu(answers.cpu.ran, seconds)
 
 
-def _of_gc(made: GcReport, allocated: AllocationReport, seconds: float) -> Iterator[Finding]:
+def _of_gc(made: GcReport, allocated: AllocationReport, recorded: Recorded) -> Iterator[Finding]:
     processes = _collections_by_process(made)
     if len(processes) == 1:
-        (one,) = (_of_one_gc(of, seconds, "the program") for of in processes.values())
+        (one,) = (_of_one_gc(of, recorded.of(pid).seconds, "the program") for pid, of in processes.items())
         if one is not None:
             yield one if "induced" in one.text else replace(one, text=one.text + _allocated(made, allocated))
         return
-    several = [_of_one_gc(of, seconds, f"process {pid}") for pid, of in sorted(processes.items())]
+    several = [_of_one_gc(of, recorded.of(pid).seconds, f"process {pid}") for pid, of in sorted(processes.items())]
     found = [one for one in several if one is not None]
     yield from sorted(found, key=lambda one: -one.severity)[:MOST_PROCESSES]
 
@@ -357,7 +357,7 @@ def _allocated(made: GcReport, allocated: AllocationReport) -> str:
 def _of_contention(made: WaitReport, recorded: Recorded) -> Iterator[Finding]:
     totals, seconds = made.totals, recorded.seconds
     if totals.unfinished:
-        stuck = Stuck(made.waits, recorded.end_s)
+        stuck = Stuck(made.waits, recorded)
         severity = DEADLOCK if stuck.circle else share_of(stuck.longest_ms, seconds)
         # of threads that take turns at a lock one always waits: for no longer than others have, that is no more than what is told below
         is_usual = not stuck.circle and stuck.longest_ms <= totals.max_ms
@@ -394,7 +394,7 @@ def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
 
 def _quoted(message: str | None) -> str:
     """The begin of what an exception says; nothing of one that was given no message, which a runtime tells as NULL (8 to 10)."""
-    said = " ".join((message or "").split())[:LONGEST_TEXT]
+    said = begin_of(message or "")
     return f' ("{said}")' if said not in ("", "NULL") else ""
 
 
@@ -406,7 +406,7 @@ def of_death(made: ExceptionReport, recorded: Recorded) -> Iterator[Finding]:
     if (
         last["caught_by"] is not None
         or last["catch_ms"] is not None
-        or 1000 * recorded.end_s - last["start_ms"] > LAST_MS
+        or 1000 * recorded.of(last["pid"]).end_s - last["start_ms"] > LAST_MS
     ):
         return
     said = _quoted(last["message"])
@@ -450,7 +450,7 @@ def _of_logs(made: LogReport) -> Iterator[Finding]:
     first = next((row for row in made.by_event.to_pylist() if row["level"] in ERRORS), None)
     if first is None:
         return
-    example = " ".join(str(first["example"] or "").split())[:LONGEST_TEXT]
+    example = begin_of(str(first["example"] or ""))
     told = f' ("{example}")' if example else ""
     what = (
         "1 message of level Error or worse was" if number == 1 else f"{number:,} messages of level Error or worse were"

@@ -16,7 +16,8 @@ SOME = 5.0
 DEADLOCK = 100.0
 """The severity of threads that wait for each other: they will for ever."""
 WAITED_MS = 20.0
-LONGEST_TEXT = 80
+_LONGEST = 80
+"""Characters that are quoted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,12 @@ class Finding:
     severity: float
     question: str
     text: str
+
+
+def begin_of(text: str) -> str:
+    """What is quoted of a text that may have many lines, which says when it goes on."""
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST].rstrip()}…"
 
 
 def times(count: int) -> str:

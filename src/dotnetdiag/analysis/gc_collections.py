@@ -9,7 +9,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
-from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
+from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
 from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ticks_told
 from dotnetdiag.analysis.kept_events import having, words_of
@@ -21,6 +21,7 @@ from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.recorded import Recorded, length_of
 from dotnetdiag.trace.spilled import SLICE_ROWS
 from dotnetdiag.trace.spilled_columns import SpilledColumns
 from dotnetdiag.trace.table import EventTable
@@ -45,10 +46,10 @@ IN_BACKGROUND = (
 
 @dataclass(frozen=True, kw_only=True)
 class GcTotals:
-    """Of all collections. ``pause_percent`` is of the time of the recording, of several processes with collections their mean;
-    ``allocated_bytes`` is the sum of what came
-    to gen0, large and pinned objects from one collection to the next, ``allocated_bytes_per_second`` the same by the time that this took: up to the
-    begin of the last, since the recording began, or since the first collection of a process that ran before. None: not known.
+    """Of all collections. ``pause_percent`` is of the time of the recording, of several processes with collections of all their times together;
+    ``allocated_bytes`` is the sum of what came to gen0, large and pinned objects from one collection to the next, ``allocated_bytes_per_second``
+    the same by the time that this took: up to the begin of the last, since the recording began, or since the first collection of a process that ran
+    before. None: not known.
     """
 
     count: int
@@ -129,7 +130,7 @@ class GcFold:
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
             by_stack=answer_table("stacks of induced collections", self._by_stack(induced, has_names), notes, losses),
             induced=induced,
-            totals=_totals(columns, self._rows.induced, in_seconds(self._seconds)),
+            totals=_totals(columns, self._rows.induced, recorded_in(self._seconds), [pid for pid, _ in rows]),
             notes=notes,
         )
 
@@ -177,20 +178,14 @@ class _Columns:
     def __call__(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         return {name: self._made(name, lambda of: self.values(of, first, last)) for name in names}
 
-    @property
-    def processes(self) -> int:
-        """How many have collections."""
-        return len(self._processes)
-
-    @property
-    def told_s(self) -> float:
-        """For how long what was allocated is told, in seconds."""
-        begin, end = np.inf, 0.0
-        for rows, ticks in self._processes:
+    def told_s(self, begins_s: Sequence[float]) -> float:
+        """For how long what was allocated is told, in seconds. ``begins_s``: when what is recorded of each process begins."""
+        spans = list[tuple[float, float]]()
+        for (rows, ticks), begin_s in zip(self._processes, begins_s, strict=True):
             is_first_told = not np.isnan(ticks_told(rows, ticks, 0, 1)[0])
-            begin = min(begin, 0.0 if is_first_told else float(rows.column("start_ms", 0, 1)[0]))
-            end = max(end, float(rows.column("start_ms", len(rows) - 1, len(rows))[0]))
-        return (end - begin) / 1000.0
+            first, last = (float(rows.column("start_ms", at, at + 1)[0]) / 1000.0 for at in (0, len(rows) - 1))
+            spans.append((begin_s if is_first_told else first, last))
+        return length_of(spans)
 
     @property
     def lacks_ticks(self) -> bool:
@@ -254,13 +249,15 @@ INDUCED_BY = "induced_by"
 COLUMNS = ("pid", "number", "generation", *WORDS, *FIGURES, *COUNTS, INDUCED_BY)
 
 
-def _totals(of: _Columns, induced: int, seconds: float | None) -> GcTotals:
+def _totals(of: _Columns, induced: int, recorded: Recorded | None, pids: Sequence[int]) -> GcTotals:
+    times = [recorded.of(pid) for pid in pids] if recorded is not None else []
+    seconds = sum(time.seconds for time in times) if pids else 0.0 if recorded is None else recorded.seconds
     pauses = Spread()
     for values in of.slices("pause_ms"):
         pauses.add(values)
     allocated = [(float(values.sum()), len(values)) for values in of.slices(ALLOCATED)]
     allocated_bytes = sum(total for total, _ in allocated) if any(count for _, count in allocated) else None
-    lasted_s = of.told_s
+    lasted_s = of.told_s([time.begin_s for time in times] or [0.0] * len(pids))
     pause_ms = pauses.total
     return GcTotals(
         count=len(of),
@@ -268,7 +265,7 @@ def _totals(of: _Columns, induced: int, seconds: float | None) -> GcTotals:
         pause_ms=pause_ms,
         max_pause_ms=pauses.most,
         mean_pause_ms=pause_ms / len(pauses) if len(pauses) else None,
-        pause_percent=pause_ms / max(1, of.processes) / seconds / 10 if seconds else None,
+        pause_percent=pause_ms / seconds / 10 if seconds else None,
         pauses_ms=pauses.quantiles(),
         allocated_bytes=None if allocated_bytes is None else int(allocated_bytes),
         allocated_bytes_per_second=allocated_bytes / lasted_s if allocated_bytes is not None and lasted_s > 0 else None,

@@ -63,6 +63,8 @@ _FIELDS: Mapping[int, Sequence[str]] = {
     PER_HEAP: ("HeapIndex", "CondemnReasons0", "CondemnReasons1", "CompactMechanisms", "ExpandMechanisms"),
     GLOBAL: ("NumHeaps", "GlobalMechanisms", "PauseMode", "MemoryPressure", "CondemnReasons0", "CondemnReasons1"),
 }  # fmt: skip
+SUMMED = "HeapIndex"
+"""Of GC/PerHeapHistory as it is kept: of how many heaps a row is the sum."""
 PER_GENERATION = (
     "SizeBefore",
     "FreeListBefore",
@@ -282,12 +284,14 @@ def _induced(asked: Kept, _: Array) -> tuple[Array, Kept]:
 
 
 def _summed(heaps: Kept) -> Kept:
-    """One row for heaps that follow each other: those of one collection do, and the first has the number 0."""
+    """One row for heaps that follow each other: those of one collection do, and the first has the number 0. :data:`SUMMED` are how many."""
     index = heaps["HeapIndex"]
     begins = np.ones(len(heaps), np.bool_)
     begins[1:] = (index[1:] <= index[:-1]) | (heaps.pid[1:] != heaps.pid[:-1]) | (heaps.tid[1:] != heaps.tid[:-1])
-    if begins.all():  # of one heap, as nearly always
-        return heaps
     first = np.flatnonzero(begins)
-    made = heaps.of(first)
-    return Kept(made.ms, made.pid, made.tid, {**made.fields, VALUES: np.add.reduceat(heaps[VALUES], first, axis=0)})
+    summed: dict[str, Array] = {SUMMED: np.diff(first, append=len(heaps))}
+    made = heaps
+    if len(first) < len(heaps):  # else of one heap, as nearly always
+        made = heaps.of(first)
+        summed[VALUES] = np.add.reduceat(heaps[VALUES], first, axis=0)
+    return Kept(made.ms, made.pid, made.tid, {**made.fields, **summed})

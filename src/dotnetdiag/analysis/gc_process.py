@@ -31,6 +31,7 @@ from dotnetdiag.analysis.gc_events import (
     RESTARTED,
     START,
     STOP,
+    SUMMED,
     SUSPENDED,
     SUSPENDING,
     VALUES,
@@ -151,7 +152,6 @@ class ProcessCollections:
     def _history(self, stops: Kept, started: Array, per_heap: Kept, overall: Kept) -> None:
         generations, values = len(GENERATIONS), len(PER_GENERATION)
         self.generations = np.zeros((values, self.count, generations)).transpose(1, 2, 0)  # a field's side by side
-        self.has_generations = np.zeros(self.count, np.bool_)
         rows = _owners(self.starts, self.is_background, stops, started, per_heap)
         known = (rows >= 0) & ~untold(per_heap[VALUES])
         own, told = rows[known], per_heap[VALUES] if known.all() else per_heap[VALUES][known]
@@ -161,17 +161,18 @@ class ProcessCollections:
             self.generations[own] = told
         else:
             np.add.at(self.generations, own, told)
-        self.has_generations[rows[known]] = True
+        self.overall, self.overall_row = overall, np.full(self.count, -1)
+        of = _owners(self.starts, self.is_background, stops, started, overall)
+        self.overall_row[of[of >= 0]] = np.flatnonzero(of >= 0)
+        heaps = np.bincount(own, np.maximum(per_heap[SUMMED][known], 1), self.count)
+        # where some of several heaps are not told of, nothing is of all
+        self.has_generations = (heaps > 0) & ~(heaps < self.of_all("NumHeaps"))
         self.per_heap, self.per_heap_row = per_heap, np.full(self.count, -1)
         self.per_heap_row[rows[rows >= 0][::-1]] = np.flatnonzero(rows >= 0)[::-1]
         after = PER_GENERATION.index("SizeAfter")
         for place, name in enumerate(_SIZES):
             told = self.of_heaps(name)
             self.generations[:, place, after] = np.where(np.isnan(told), self.generations[:, place, after], told)
-        rows = _owners(self.starts, self.is_background, stops, started, overall)
-        self.overall_row = np.full(self.count, -1)
-        self.overall_row[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
-        self.overall = overall
 
     def _allocated(self, *, is_from_begin: bool) -> None:
         """What came to gen0, large and pinned objects since the collection before; of the first of a process that began while it was recorded all
@@ -181,10 +182,13 @@ class ProcessCollections:
         """
         places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
         before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
-        grown = np.zeros_like(before)
+        grown = np.full_like(before, np.nan)
         # one in the background neither collects what is young nor tells how it was when it began
         own = np.flatnonzero(~self.is_background)
         grown[own[1:]] = np.maximum(before[own[1:]] - after[own[:-1]], 0)
+        number = self.starts["Count"]
+        follows = (number[own[1:]] - number[own[:-1]] == own[1:] - own[:-1]) & self.has_generations[own[:-1]]
+        grown[own[1:][~follows]] = np.nan  # others were between them, and are lost, or what the one before left
         self.allocated = np.where(self.has_generations & ~self.is_background, grown.sum(axis=1), np.nan)
         self.by_ticks = self.is_background.copy()
         """Of which the ticks tell it, where there are any."""
@@ -193,9 +197,12 @@ class ProcessCollections:
         """Of each in the background the last such behind it; as many as there are where that has not come."""
         for row, last in zip(rows.tolist(), self.last_by_ticks.tolist(), strict=True):
             self.by_ticks[row : last + 1] = True
+        self.by_ticks[own[:1]] = True  # none of those before it, if any is there, tells what it left
+        self.by_ticks[1:] &= np.diff(number) == 1
         is_first = (self.starts["Count"][:1] == 1) & is_from_begin
         self.allocated[:1] = np.where(is_first & self.has_generations[:1], before[:1].sum(axis=1), np.nan)
-        self.by_ticks[:1] = ~(is_first & self.has_generations[:1])
+        # of one that began while it was recorded those before it were lost
+        self.by_ticks[:1] = ~(is_first & self.has_generations[:1]) & ~(is_from_begin & (number[:1] > 1))
         self.allocated[self.allocated < 0] = np.nan  # of sizes that are beyond belief
 
     def _committed(self, told: Kept) -> None:
@@ -204,7 +211,7 @@ class ProcessCollections:
         for name in COMMITTED_FIELDS:
             total += np.maximum(told[name], 0)
         at = _latest(told.place, self._stop_place)
-        is_own = picked(told.place, at, -1) > self.starts.place
+        is_own = (picked(told.place, at, -1) > self.starts.place) & (self.stop_row >= 0)
         self.committed = np.where(is_own, picked(total, at, np.nan), np.nan)
 
     @property

@@ -37,7 +37,10 @@ _TEXT = "FormattedMessage"
 MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
 """Different messages, and characters of each, that are kept."""
 WARNING = 3
-NO_EVENTS = f"no messages: nothing was logged, or the recording lacks its events (record with --providers {PROVIDER}:0x4:5, which has all levels)"
+NO_EVENTS = (
+    f"no messages: nothing was logged, or the recording lacks its events (record with --providers {PROVIDER}:0x4:5, "
+    "which has all levels from Debug on)"
+)
 NO_REQUESTS = (
     "which requests messages are of is not told: there were none, or the recording lacks their events (record with --providers "
     "Microsoft.AspNetCore.Hosting,System.Threading.Tasks.TplEventSource:0x80:4 too)"

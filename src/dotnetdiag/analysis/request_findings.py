@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dotnetdiag.analysis.finding import LEAST, LONGEST_TEXT, SOME, WAITED_MS, Finding, share_of
+from dotnetdiag.analysis.finding import LEAST, SOME, WAITED_MS, Finding, begin_of, share_of
 from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_tails import LEAST_SHARE, ONE_IN
@@ -132,7 +132,7 @@ def _of_failures(routes: Sequence[Mapping[str, Any]], what: str, unknown: int) -
         text += f"{', and ' if failed else ''}{unknown:,} that the recording does not tell from others"
     why = failed[0]["failure"] if failed and not unknown else NO_REASON
     if why != NO_REASON:
-        text += f'{"; most of the first" if len(failed) > 1 else ", most of them"}: "{why[:LONGEST_TEXT]}"'
+        text += f'{"; most of the first" if len(failed) > 1 else ", most of them"}: "{begin_of(why)}"'
     yield Finding(severity=100.0 * number / count, question="requests", text=text)
 
 
@@ -144,7 +144,7 @@ def _under_way(by_route: Sequence[Mapping[str, Any]], recorded: Recorded) -> Ite
         still = {row["route"]: row for row in of_kind if _is_stuck(row, _open_ms(row, recorded))}
         if not still:
             continue
-        rows = sorted(still.values(), key=lambda row: row["open_since_ms"])
+        rows = sorted(still.values(), key=lambda row: -_open_ms(row, recorded))
         count = sum(row["unfinished"] for row in rows)
         number, told = number + count, f"one of the {what}" if count == 1 else f"{count:,} {what}"
         if parts:
@@ -162,7 +162,7 @@ def _under_way(by_route: Sequence[Mapping[str, Any]], recorded: Recorded) -> Ite
 
 def _open_ms(row: Mapping[str, Any], recorded: Recorded) -> float:
     """How long the first of a route that has no end has been under way when the recording ends."""
-    return 1000.0 * recorded.end_s - float(row["open_since_ms"])
+    return 1000.0 * recorded.of(row["open_pid"]).end_s - float(row["open_since_ms"])
 
 
 def _is_stuck(row: Mapping[str, Any], open_ms: float) -> bool:

@@ -70,7 +70,7 @@ class RequestRows:
             RunningGroups(),
             RunningSums(("failed", "unknown", "queued", "queue_ms", *COSTS, *map(_TOLD.format, COSTS))),
         )
-        self._open_since, self._warm = np.zeros(0), np.zeros(0)
+        self._open_since, self._warm, self._open_pid = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         """Of each group when the first began of those that have no end; infinite where all have one. And when the first ended
         that has one."""
         self._durations = GroupedSpread()
@@ -103,15 +103,24 @@ class RequestRows:
         self._durations.add(group, some["duration_ms"])
         fresh = np.full(len(self._groups) - len(self._open_since), np.inf)
         self._open_since, self._warm = np.append(self._open_since, fresh), np.append(self._warm, fresh)
+        self._open_pid = np.append(self._open_pid, np.zeros(len(fresh), np.int64))
         first = np.flatnonzero(~np.isnan(some["duration_ms"]) & np.isinf(self._warm[group]))[::-1]
         self._warm[group[first]] = (some["start_ms"] + some["duration_ms"])[first]  # of several the first stays
-        np.minimum.at(self._open_since, group[still], some["start_ms"][still])
+        rows = np.flatnonzero(still & (some["start_ms"] < self._open_since[group]))
+        rows = rows[np.argsort(-some["start_ms"][rows], kind="stable")]  # of several the last stays: the earliest
+        self._open_since[group[rows]], self._open_pid[group[rows]] = some["start_ms"][rows], some["pid"][rows]
         queue = some["queue_ms"]
         most = np.where(np.isnan(some["duration_ms"]), _MOST_QUEUE_MS, some["duration_ms"] + SLACK_MS)
         queue[~(queue <= most)] = np.nan  # no part is longer than the whole
+        queued = np.where(np.isnan(some["duration_ms"]), np.nan, queue)  # what has no end counts in no time
         self._sums.add(
             group,
-            {"failed": has_failed, "unknown": is_unknown, "queued": ~np.isnan(queue), "queue_ms": np.nan_to_num(queue)}
+            {
+                "failed": has_failed,
+                "unknown": is_unknown,
+                "queued": ~np.isnan(queued),
+                "queue_ms": np.nan_to_num(queued),
+            }
             | {name: np.where(is_unknown, 0.0, some[name]) for name in COSTS}
             | {_TOLD.format(name): is_among(some["pid"], pids) & ~is_unknown for name, pids in self._told.items()},
         )
@@ -161,6 +170,7 @@ class RequestRows:
             "failed": whole(sums["failed"][order]),
             "unfinished": whole((found.count - found.known - sums["unknown"])[order]),
             "open_since_ms": number(self._open_since[order]),
+            "open_pid": whole(self._open_pid[order], np.isfinite(self._open_since[order])),
             "total_ms": number(found.total[order]),
             "median_ms": number(self._median[order]),
             "p95_ms": number(self._p95[order]),

@@ -17,7 +17,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 TAIL_MS, LONGER = 40.0, 5.0
 """From here on a request counts, and from so many times the median of its route on."""
 ONE_IN, TAIL_SHARE = 20, 0.95
-"""One in so many requests of a route are its tail at least: that quantile has to be as long."""
+"""More than one in so many requests of a route are its tail: that quantile has to be as long."""
 MOST = 0.5
 """Of the time of a tail: what is within it is named before what it spent by itself from here on."""
 LEAST_SHARE = 0.1

@@ -35,8 +35,10 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 DIAGNOSTICS, FINISHED = "Microsoft.AspNetCore.Hosting.Diagnostics", 2
 """The logger, and its message, that tells with which status a request of the server ended."""
 _QUEUED = "timeOnQueueMilliseconds"
-_STATUS = re.compile(r".* - (\d{3})\b", re.DOTALL)
-"""The last such: the path stands before it."""
+_STATUS = re.compile(r".* - (\d{3}) (?:\d+|-) .*ms", re.DOTALL)
+"""The last such: the path stands before it, and behind it the length of what was answered, its type, and how long that took (5 and later); of an
+answer without a type that is ``- 200 - - 619.06ms``.
+"""
 NO_EVENTS = f"no requests: there were none, or the recording lacks their events (record with --providers {PROVIDERS})"
 NO_ACTIVITIES = (
     "no activity ids: what is within what is not known, nor what a request spent "

@@ -197,7 +197,7 @@ class StartupFold:
             )
         begin_ms = marks[0] if others else 0.0  # one that others came before began later than the recording
         recorded = recorded_in(self._seconds)
-        recorded_s = None if recorded is None else recorded.end_s
+        recorded_s = None if recorded is None else recorded.of(pid).end_s
         self._end_ms = begin_ms + 1000.0 * self._first_s
         if recorded_s is not None:
             self._end_ms = max(min(self._end_ms, 1000.0 * recorded_s), begin_ms)
@@ -220,10 +220,12 @@ class StartupFold:
         profile = cpu if running is None else running
         profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile
         has_start = marks[0] > 0 or bool(len(self._started.all()))
+        has_start &= recorded is None or recorded.begin_s == 0  # else it is a part of a recording
         is_told = program is not None and has_start
         lacking = [name for name in KINDS if not len(parts[name][0]) and (others or name not in self._recorded)]
         if is_told:
             is_of_several = self._context is not None and self._context.meaning.is_of_several
+            is_of_several &= recorded is None or pid not in recorded.by_process
             told_states = has_states or not len(cpu)
             notes = _notes(pid, len(others), lacking, has_states=told_states, is_of_several=is_of_several)
         else:

@@ -1,4 +1,4 @@
-"""Threads that still wait for a lock when a recording of so many seconds ends."""
+"""Threads that still wait for a lock when the recording of their process ends."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.table import Table
+from dotnetdiag.trace.recorded import Recorded
 
 MOST_METHODS = 2
 MOST_PAIRS = 4
@@ -91,7 +92,7 @@ class Stuck:
     no end. None in a recording that has lost events, or does not tell: the end may be among them.
     """
 
-    def __init__(self, waits: Table, seconds: float) -> None:
+    def __init__(self, waits: Table, recorded: Recorded) -> None:
         self.threads, self.longest_ms = 0, 0.0
         self.methods: list[str] = []
         """Where they wait, the one first that waits longest."""
@@ -106,12 +107,14 @@ class Stuck:
         owner = _owners(waits, is_open) if len(is_open) > 1 else {}
         in_circle = _in_circles(owner)
         self.circle = sorted((pid, tid, owner[pid, tid]) for pid, tid in in_circle)
-        end_ms = 1000.0 * seconds
-        rows = [row for key, row in is_open.items() if key in in_circle or end_ms - row.start_ms >= STILL_MS]
-        if not rows:
+        waited = {key: 1000.0 * recorded.of(key[0]).end_s - row.start_ms for key, row in is_open.items()}
+        keys = sorted(
+            (key for key in is_open if key in in_circle or waited[key] >= STILL_MS), key=lambda key: -waited[key]
+        )
+        if not keys:
             return
-        rows.sort(key=lambda row: row.start_ms)
-        self.threads, self.longest_ms = len(rows), max(end_ms - rows[0].start_ms, 0.0)
+        rows = [is_open[key] for key in keys]
+        self.threads, self.longest_ms = len(rows), max(waited[keys[0]], 0.0)
         self.methods = [*dict.fromkeys(row.method for row in rows if row.method is not None and is_named(row.method))]
 
     def text(self) -> str:

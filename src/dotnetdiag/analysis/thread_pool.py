@@ -30,6 +30,7 @@ from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -174,7 +175,7 @@ class ThreadPoolFold:
             notes.append(BESIDE.format(", ".join(map(str, beside)), "tasks" if made is work else "queued work"))
         notes += made.stacks.unnamed if len(made) else ()
         recorded = recorded_in(self._seconds)
-        queue = _Queue(made, _found_nothing(workers, adjusted), None if recorded is None else recorded.end_s)
+        queue = _Queue(made, _found_nothing(workers, adjusted), recorded)
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
             return answer_table(title, content, notes, made.losses)
@@ -254,7 +255,7 @@ class _Queue:
     later has begun (timers and sockets overtake others), nor where a worker found nothing to do since; and where no worker is told of nobody knows.
     """
 
-    def __init__(self, made: Lasting, found_nothing: Mapping[int, float], end_s: float | None) -> None:
+    def __init__(self, made: Lasting, found_nothing: Mapping[int, float], recorded: Recorded | None) -> None:
         self._made = made
         self.waited, self.starved, self._by_method, self._waiting = (
             Spread(),
@@ -278,10 +279,12 @@ class _Queue:
             some = np.empty(int((~known).sum()), _LEFT)
             some["pid"], some["method"], some["ms"] = pid[~known], method[~known], rows["ms"][~known]
             left.append(some)
-        if end_s is not None and made.losses.lost == 0:
-            self._add_left(np.concatenate(left), latest, found_nothing, 1000.0 * end_s)
+        if recorded is not None and made.losses.lost == 0:
+            self._add_left(np.concatenate(left), latest, found_nothing, recorded)
 
-    def _add_left(self, left: Array, latest: KeyedGroups, found_nothing: Mapping[int, float], end_ms: float) -> None:
+    def _add_left(
+        self, left: Array, latest: KeyedGroups, found_nothing: Mapping[int, float], recorded: Recorded
+    ) -> None:
         pids, at = ranked(left["pid"])
         left = (
             left[left["ms"] > np.array([found_nothing.get(pid, np.inf) for pid in pids.tolist()])[at]]
@@ -293,9 +296,15 @@ class _Queue:
         overtaken = dict(zip(zip(begun.tolist(), by.tolist(), strict=True), found.most.tolist(), strict=True))
         since = np.array([overtaken.get((pid, method), -np.inf) for pid, method, _ in left[first].tolist()])
         left = left[left["ms"] > since[which]] if len(left) else left
-        self.waited.add(end_ms - left["ms"])  # without these those that wait longest did not count
-        self.starved.add(left["pid"], left["ms"], end_ms - left["ms"])
-        self._waiting.add([left["pid"], left["method"]], np.arange(len(left)), end_ms - left["ms"])
+        pids, at = ranked(left["pid"])
+        waited_ms = (
+            1000.0 * np.array([recorded.of(pid).end_s for pid in pids.tolist()])[at] - left["ms"]
+            if len(left)
+            else left["ms"]
+        )
+        self.waited.add(waited_ms)  # without these those that wait longest did not count
+        self.starved.add(left["pid"], left["ms"], waited_ms)
+        self._waiting.add([left["pid"], left["method"]], np.arange(len(left)), waited_ms)
 
     def by_method(self) -> dict[str, Column]:
         """Who queued it; what waits still when the recording ends has waited until then."""

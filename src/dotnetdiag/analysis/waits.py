@@ -138,7 +138,7 @@ class ContentionFold:
         """The answer, of what came until now; more may come, and another be asked for."""
         made = _with_ids(_Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION), self._runtime)
         recorded = recorded_in(self._seconds) if made.totals.unfinished else None
-        stuck = None if recorded is None else Stuck(made.waits, recorded.end_s)
+        stuck = None if recorded is None else Stuck(made.waits, recorded)
         return made if stuck is None or not stuck.threads else made.with_notes((*made.notes, stuck.text()))
 
 

@@ -208,9 +208,9 @@ def waits(source: PathText | Trace) -> WaitReport:
 def requests(source: PathText | Trace) -> RequestReport:
     """What came in and what went out because of it, with what is within what: ``.requests`` is a table with a row for each span, in the order of
     their begins; ``.by_route`` what is alike together (names without numbers and ids: ``GET /items/*``), those that took most time first, with
-    sums of what they spent, the ``failure`` of most that failed, and how many are ``unfinished``, the first of them since ``open_since_ms``;
-    how many are ``slow`` (from 40 ms and five times the median on, where one in twenty is, without those of its start), what these took
-    (``slow_ms``), and what took most of that (``slow_by``, for ``slow_by_ms``);
+    sums of what they spent, the ``failure`` of most that failed, and how many are ``unfinished``, the first of them since ``open_since_ms``, in
+    process ``open_pid``; how many are ``slow`` (from 40 ms and five times the median on, where more than one in twenty are, without those of its
+    start), what these took (``slow_ms``), and what took most of that (``slow_by``, for ``slow_by_ms``);
     ``.totals`` of all, ``.notes`` what the recording lacks.
 
     Columns of ``.requests``: ``start_ms``, ``duration_ms`` (None where the end was not recorded), ``pid``, ``tid``, ``kind`` (``server``,

@@ -48,16 +48,18 @@ class TypeTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """One pass over the headers: totals by metadata id, and events by the value of the ``thread`` column."""
+    """One pass over the headers: totals by metadata id, and events by the value of the ``thread`` column, with the tick of the first."""
 
     by_type: dict[int, TypeTotals]
     by_thread: dict[int, int]
+    thread_began: dict[int, int]
 
 
 def total(batches: Iterator[EventBatch], firsts: FirstPayloads) -> Totals:
     """Count a whole trace in bounded memory, and gather ``firsts`` on the way."""
     types: dict[int, TypeTotals] = {}
     threads: dict[int, int] = {}
+    began: dict[int, int] = {}
     for batch in batches:
         headers = batch.headers
         order = _by_type(headers.metadata_id)
@@ -87,9 +89,12 @@ def total(batches: Iterator[EventBatch], firsts: FirstPayloads) -> Totals:
         sizes = np.diff(np.append(runs, len(headers)))
         distinct, which = np.unique(headers.thread[runs], return_inverse=True)
         counts = np.bincount(which, weights=sizes, minlength=len(distinct))
-        for thread, number_of in zip(distinct.tolist(), counts.tolist(), strict=True):
+        earliest = np.full(len(distinct), np.iinfo(np.int64).max)
+        np.minimum.at(earliest, which, np.minimum.reduceat(headers.time, runs))
+        for thread, number_of, tick in zip(distinct.tolist(), counts.tolist(), earliest.tolist(), strict=True):
             threads[thread] = threads.get(thread, 0) + int(number_of)
-    return Totals(by_type=types, by_thread=threads)
+            began[thread] = min(began.get(thread, tick), tick)
+    return Totals(by_type=types, by_thread=threads, thread_began=began)
 
 
 def _by_type(ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64] | slice:
