@@ -9,7 +9,9 @@ from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.nettrace.arena import let_go_of_idle
 from dotnetdiag.trace.fields import join_fields
 from dotnetdiag.trace.freed import give_back_freed
-from dotnetdiag.trace.source import Wanted, wanted_of
+from dotnetdiag.trace.part import COUNTED_IDS, RUNTIME
+from dotnetdiag.trace.recorded import ticks_of_part
+from dotnetdiag.trace.source import Wanted, lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ def windows_as_met(
     light: Callable[[EventSchema], bool] | None = None,
 ) -> Iterator[EventTable]:
     """As ``trace.windows``, in one pass over the file: a window has more types than the one before when events were met that carry them, and
-    what symbols are built from is found beside. Without ``activities`` their ids may be 0.
+    what symbols are built from is found beside. Without ``activities`` their ids may be 0. Of a part of a recording, what is counted and is there
+    for the names it gives alone (``part.COUNTED_IDS``) is left out.
 
     A ``tally`` adds up the amounts of the types that are ``light``, of which then no rows are made where it can.
 
@@ -71,6 +74,7 @@ class _TypesMet:
         self._known = self._raw.metadata  # which grows
         self._seen = -1
         self._has_undefined = False
+        self._part = ticks_of_part(trace) if self._raw.source.scan.begins_late else None
         self.ids()
 
     def ids(self) -> Wanted:
@@ -88,6 +92,10 @@ class _TypesMet:
             self._look()
         if self._has_undefined and UNDEFINED not in self.schemas:
             headers = headers[headers.metadata_id != UNDEFINED]
+        if self._part is not None and len(headers):
+            first, last = self._part
+            is_outside = (headers.time < first) | (headers.time > last)
+            headers = headers[~(is_outside & lookup(self._counted, headers.metadata_id))]
         return EventTable(self._raw, self.schemas, headers, fields=self.fields)
 
     def _look(self) -> None:
@@ -98,3 +106,6 @@ class _TypesMet:
             tallied = self._tally.know(self.schemas, self._light)
             self.schemas = {number: schema for number, schema in self.schemas.items() if number not in tallied}
         self.fields = join_fields(self.schemas)
+        self._counted = wanted_of(
+            number for number, one in self.schemas.items() if one.provider == RUNTIME and one.event_id in COUNTED_IDS
+        )

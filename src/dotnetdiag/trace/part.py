@@ -32,6 +32,8 @@ RUNTIME = "Microsoft-Windows-DotNETRuntime"
 RUNDOWN = "Microsoft-Windows-DotNETRuntimeRundown"
 NAMING_IDS = frozenset({15, *range(141, 145), *range(151, 158), 159, 187, 190})
 """Ids of the runtime's provider that name things (nettrace.md §11)."""
+COUNTED_IDS = frozenset({154, 159})
+"""Of these the assemblies that were loaded, and looks for code that was compiled ahead: reports count them, within the time of a part alone."""
 
 
 def naming_types(trace: Trace) -> set[int]:

@@ -96,6 +96,15 @@ def _is_of_all(trace: Trace, pids: np.ndarray[tuple[int, ...], np.dtype[np.uint6
 
 
 def _of_part(trace: Trace) -> Recorded:
+    ticks = ticks_of_part(trace)
+    if ticks is None:
+        return Recorded(0.0, 0.0)
+    begin, end = trace.raw.meaning.info.elapsed_ns(np.array(ticks, np.int64)).tolist()
+    return Recorded(begin / 1e9, end / 1e9)
+
+
+def ticks_of_part(trace: Trace) -> tuple[int, int] | None:
+    """From the first to the last of the events of a part of a recording that are not there for the names they give; None where it has no others."""
     from dotnetdiag.trace.part import naming_types
 
     names = naming_types(trace)
@@ -105,7 +114,4 @@ def _of_part(trace: Trace) -> Recorded:
         if number not in names
         for tick in (row.first, row.last)
     ]
-    if not ticks:
-        return Recorded(0.0, 0.0)
-    begin, end = trace.raw.meaning.info.elapsed_ns(np.array([min(ticks), max(ticks)], np.int64)).tolist()
-    return Recorded(begin / 1e9, end / 1e9)
+    return (min(ticks), max(ticks)) if ticks else None
