@@ -299,3 +299,10 @@ def test_of_several_lines_of_a_method_who_catches_is_the_method() -> None:
 
     lined = [f"{named} probe.cs:14", f"{named} probe.cs:~20", named, "probe!Probe.Run(int32) probe.cs:3"]
     assert room._as_frames([told], lined) == [named]
+
+
+@pytest.mark.parametrize(("events", "took_ms"), [(IN_FINALLY, 4.0), (REPLACED, None), (AGAIN_9, 0.0)])
+def test_a_block_of_finally_that_another_exception_left_has_no_time(events: list[Seen], took_ms: float | None) -> None:
+    made = exceptions(traced(*in_order(*events)))
+    (outer,) = [row for row in made.thrown.to_pylist() if row["message"] == "outer"]
+    assert outer["finally_ms"] == took_ms

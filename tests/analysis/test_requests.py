@@ -389,3 +389,57 @@ def test_requests_that_are_too_deep_in_each_other_are_said_to_be(deep: int, root
     assert sum(row["parent"] is None for row in rows) == roots
     assert max(row["depth"] for row in rows) == 100
     assert made.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        ("GET http://x/a - 200 - - 619.0612ms", 200),
+        ("GET http://x/a - 503 - - 151.8ms", 503),
+        ("GET http://x/a - 200 5 text/plain;+charset=utf-8 0.3ms", 200),
+        ("GET http://x/a - 404 0 - 1234.5ms", 404),
+        ("POST http://x/a application/json 12 - 201 - application/json 7.25ms", 201),
+        ("GET http://x/a?q=-%20500 - 204 - - 5ms", 204),
+        ("GET http://x/a - - - 200 - - 619.06ms", 200),
+        ("GET http://x/a - 619.06ms", None),
+        ("GET http://x/a - 200", None),
+    ],
+)
+def test_the_status_is_no_length_and_no_time(told: str, status: int | None) -> None:
+    """As ASP.NET Core 5 to 7, which tells of the request's content first, and later ones say it."""
+    finished: dict[str, str | int | float] = {
+        "EventId": 2,
+        "LoggerName": "Microsoft.AspNetCore.Hosting.Diagnostics",
+        "FormattedMessage": f"Request finished HTTP/1.1 {told}",
+    }
+    begun: dict[str, str | int | float] = {"method": "GET", "path": "/a"}
+    made = requests(
+        said(
+            (HOSTING, "RequestStart", begun, A),
+            (LOGGING, "FormattedMessage", finished, A),
+            (HOSTING, "RequestStop", {}, A),
+        )
+    )
+    assert made.requests.values("status") == [status]
+    assert made.totals.failed == (status == 503)
+
+
+def test_a_wait_for_a_connection_counts_with_the_request_that_has_ended() -> None:
+    asked: dict[str, str | int | float] = {"scheme": "http", "host": "x", "port": 80, "pathAndQuery": "/a"}
+    left: dict[str, str | int | float] = {"timeOnQueueMilliseconds": 0.5}
+    made = requests(
+        said(
+            (HTTP, "RequestStart", asked, A),
+            (HTTP, "RequestLeftQueue", left, A),
+            (HTTP, "RequestStop", {"statusCode": 200}, A),
+            (HTTP, "RequestStart", asked, B),
+            (HTTP, "RequestLeftQueue", left, B),
+        )
+    )
+    assert made.requests.values("queue_ms") == [0.5, 0.5]
+    (route,) = made.by_route.to_pylist()
+    assert (route["count"], route["unfinished"], route["queue_ms"]) == (2, 1, 0.5)
+    assert (route["open_since_ms"], route["open_pid"]) == (
+        made.requests.values("start_ms")[1],
+        made.requests.values("pid")[1],
+    )

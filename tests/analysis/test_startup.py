@@ -130,3 +130,11 @@ def test_a_session_that_lasted_no_time_has_spent_none() -> None:
     for window in dd.open(recording("startup-10.nettrace")).windows(fold.wants):
         fold.feed(window)
     assert fold.result().totals.end_ms == 0.0
+
+
+@pytest.mark.parametrize(("start_s", "has_note"), [(0.03, False), (0.06, True), (None, False)])
+def test_of_a_part_it_is_said_where_it_begins(start_s: float | None, has_note: bool, tmp_path: Path) -> None:
+    path = tmp_path / "part.nettrace"
+    dd.trim(recording("startup-10.nettrace"), path, start=start_s, end=0.2)
+    notes = dd.startup(path).notes
+    assert [note for note in notes if "a part of a recording" in note] == ([notes[0]] if has_note else [])

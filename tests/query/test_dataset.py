@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 import polars as pl
 import pyarrow as pa
@@ -313,3 +314,22 @@ def test_all_that_arrow_asks_of_a_data_set_is_answered_or_refused(folder: Path, 
     for refused in (made.get_fragments, lambda: made.replace_schema(whole.schema)):
         with pytest.raises(NotImplementedError, match="a scan of recordings has"):
             refused()
+
+
+def test_a_pattern_reaches_into_another_file_system(tmp_path: Path) -> None:
+    with ZipFile(tmp_path / "all.zip", "w") as file:
+        for name in ("b", "a"):
+            file.writestr(f"in/{name}.nettrace", data_of("gccollect-10.nettrace"))
+        file.writestr("in/other.txt", "")
+    made = dd.dataset(f"zip://in/*.nettrace::{tmp_path}/all.zip").sql(
+        "select file, count(*) as n from gc group by file order by file"
+    )
+    assert made.to_pylist() == [
+        {"file": f"zip://in/{name}.nettrace::{tmp_path}/all.zip", "n": 22} for name in ("a", "b")
+    ]
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_the_content_of_a_recording_is_not_taken_for_paths(kind: type) -> None:
+    with pytest.raises(UsageError, match=r"give paths of files, not \w+; dd.open takes the content"):
+        dd.sql(kind(data_of("gccollect-10.nettrace")), "from gc")

@@ -9,11 +9,13 @@ from tests.analysis.traces import managed, traced
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis.exceptions import exceptions
+from dotnetdiag.analysis.gc_collections import gc
+from dotnetdiag.analysis.loader import loader
 from dotnetdiag.events.well_known import EVENT_PIPE
 from dotnetdiag.nettrace import read
-from dotnetdiag.recipes.trace_rewrite import trim
+from dotnetdiag.recipes.trace_rewrite import merge_files, trim
 from dotnetdiag.trace.part import RUNDOWN
-from dotnetdiag.trace.recorded import Recorded, recorded_of
+from dotnetdiag.trace.recorded import SESSION, Recorded, length_of, recorded_of, session_begins
 from dotnetdiag.trace.trace import Trace
 
 
@@ -53,3 +55,67 @@ def test_a_part_tells_of_its_own_time(start_s: float | None, end_s: float | None
         assert recorded.end_s == pytest.approx(end_s or recorded_of(Trace(whole.read_bytes())).end_s, abs=0.02)
         made = exceptions(trace)
         assert made.totals.per_second == pytest.approx(made.count / recorded.seconds)
+
+
+def test_of_several_processes_each_has_its_own_time(tmp_path: Path) -> None:
+    names, whole = ("events-10.nettrace", "gccollect-10.nettrace"), tmp_path / "both.nettrace"
+    parts = [tmp_path / name for name in names]
+    for part in parts:
+        part.write_bytes(data_of(part.name))
+    merge_files(parts, whole)
+    alone, both = [Trace(part.read_bytes()) for part in parts], Trace(whole.read_bytes())
+    times, pids = [recorded_of(trace).seconds for trace in alone], [trace.raw.process.pid for trace in alone]
+    recorded = recorded_of(both)
+    assert [recorded.of(pid or 0).seconds for pid in pids] == pytest.approx(times, abs=0.01)
+    assert recorded.seconds == length_of(recorded.by_process.values()) == pytest.approx(sum(times), abs=0.01)
+    assert recorded.seconds < recorded.end_s - recorded.begin_s  # they were recorded minutes apart
+    paused = [gc(trace).totals.pause_ms for trace in alone]
+    own = [recorded.of(pid or 0).seconds for pid in pids]
+    assert gc(both).totals.pause_percent == pytest.approx(sum(paused) / sum(own) / 10)
+    assert recorded.of(1) == Recorded(recorded.begin_s, recorded.end_s)  # nobody's
+    merge_files([whole, parts[0]], tmp_path / "again.nettrace")
+    again = recorded_of(Trace((tmp_path / "again.nettrace").read_bytes()))
+    assert [again.of(pid or 0) for pid in pids] == [recorded.of(pid or 0) for pid in pids]
+    assert sorted(one.seconds for one in map(again.of, again.by_process)) == pytest.approx(sorted([*times, times[0]]), abs=0.01)
+
+
+@pytest.mark.parametrize("said", ["", "77", "77 -5", "77 5 6", "x 5", "77 99999999999999999999"])
+def test_a_session_that_is_not_told_as_it_should_be_began_with_its_first_event(said: str) -> None:
+    trace = traced(managed(3, 1), managed(5, 2), version=6, key_values=[(SESSION, said)])
+    assert session_begins(trace.raw.info) == {}
+    assert session_begins(traced(managed(3, 1), version=6, key_values=[(SESSION, "77 5")]).raw.info) == {77: 5}
+
+
+def test_where_one_of_several_has_not_said_that_it_ended_all_have_the_same_time(tmp_path: Path) -> None:
+    parts, whole = (
+        [tmp_path / name for name in ("events-10.nettrace", "killed-10.nettrace")],
+        tmp_path / "both.nettrace",
+    )
+    for part in parts:
+        part.write_bytes(data_of(part.name))
+    merge_files(parts, whole)
+    recorded = recorded_of(Trace(whole.read_bytes()))
+    assert not recorded.by_process
+    assert recorded.seconds == recorded.end_s
+
+
+@pytest.mark.parametrize(
+    ("spans", "length"),
+    [([], 0.0), ([(1, 2), (5, 9)], 5.0), ([(5, 9), (1, 6)], 8.0), ([(1, 9), (2, 3)], 8.0), ([(1, 2), (2, 3)], 2.0)],
+)
+def test_what_several_have_counts_once(spans: list[tuple[float, float]], length: float) -> None:
+    assert length_of(spans) == length
+
+
+def test_what_a_part_keeps_for_names_does_not_count(tmp_path: Path) -> None:
+    whole, part = tmp_path / "whole.nettrace", tmp_path / "part.nettrace"
+    whole.write_bytes(data_of("startup-10.nettrace"))
+    loaded = loader(Trace(whole.read_bytes())).assemblies.values("start_ms")
+    begin_ms, end_ms = loaded[2] + 0.01, loaded[-1] - 0.01
+    trim(whole, part, start_s=begin_ms / 1000, end_s=end_ms / 1000)
+    trace = Trace(part.read_bytes())
+    recorded = recorded_of(trace)
+    inside = [ms for ms in loaded if 1000 * recorded.begin_s <= ms <= 1000 * recorded.end_s]
+    assert 0 < len(inside) < len(loaded)
+    assert loader(trace).assemblies.values("start_ms") == inside
+    assert trace.counts()["Microsoft-Windows-DotNETRuntime"]["Loader/AssemblyLoad"] == len(loaded)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.spilled import SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -59,17 +59,20 @@ class ChangingRows:
             self._rows.append(fresh)
 
     def conclude(self, changes: Sequence[Change]) -> None:
-        """Write down what is found if nothing more comes, once all else is settled; the next :meth:`settle` takes it back."""
+        """Write down what is found if nothing more comes, once all else is settled; the next :meth:`settle` takes it back, all of several."""
         rows = distinct(np.concatenate([np.zeros(0, np.int64), *(one.rows for one in changes)]))
         if not len(rows):
             return
-        was = np.empty(len(rows), self.dtype)
         if self._is_given:
             self._rows, self._is_given = self._rows.copy(), False
-        for some, places, which in self._rows.changing(rows):
-            was[which] = some[places]
+        before, was = self._before or (np.zeros(0, np.int64), np.zeros(0, self.dtype))
+        fresh = rows[~is_among(rows, before)]
+        had = np.empty(len(fresh), self.dtype)
+        for some, places, which in self._rows.changing(fresh):
+            had[which] = some[places]
         self._write_down(changes, np.zeros(0, self.dtype))
-        self._before = rows, was
+        order = np.argsort(np.append(before, fresh), kind="stable")
+        self._before = np.append(before, fresh)[order], np.append(was, had)[order]
 
     def _write_down(self, changes: Sequence[Change], fresh: Array) -> None:
         for one in changes:

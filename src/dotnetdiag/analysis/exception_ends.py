@@ -27,9 +27,9 @@ _RANKS = np.array([2, 2, 5, 1, 3, 0, 4, 6], np.int8)
 """By kind: of events of one time that with the least came first."""
 ROW_FIELDS = (
     *((name, "f8") for name in ("catch_ms", "handled_ms", "finally_ms")),
-    *((name, "i4") for name in ("message", "flags", "caught_by", "finallys", "filters")),
+    *((name, "i4") for name in ("message", "flags", "caught_by", "finallys", "finallys_over", "filters")),
 )
-"""Of the row of a throw; ``flags`` are 0 where a version of the event has none."""
+"""Of the row of a throw; ``flags`` are 0 where a version of the event has none. ``finallys_over``: those of which the end came."""
 EVENT = np.dtype([("ms", "f8"), ("row", "i8"), ("thread", "i4"), ("method", "i4"), ("kind", "u1"), ("is_told", "?")])
 """``thread`` is one of numbers that lie close together. Of a throw ``row`` is its number, of the first catch that had one that of the throw, else -1.
 ``is_told``: it was followed before.
@@ -58,13 +58,13 @@ class Ends:
 
     def changes(self) -> list[Change]:
         """The same as what is written to rows of throws."""
-        ones = np.ones(max(len(self.filters), len(self.finallys)), np.int32)
+        ones = np.ones(max(len(self.filters), len(self.finallys), len(self.lasted[0])), np.int32)
         return [
             Change(rows=self.caught[0], values={"catch_ms": self.caught[1], "caught_by": self.caught[2]}),
             Change(rows=self.handled[0], values={"handled_ms": self.handled[1]}),
             Change(rows=self.filters, values={"filters": ones}, adds=True),
             Change(rows=self.finallys, values={"finallys": ones}, adds=True),
-            Change(rows=self.lasted[0], values={"finally_ms": self.lasted[1]}, adds=True),
+            Change(rows=self.lasted[0], values={"finally_ms": self.lasted[1], "finallys_over": ones}, adds=True),
         ]
 
 

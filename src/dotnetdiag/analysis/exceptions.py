@@ -359,8 +359,10 @@ class _Answer:
         return columns_of(self._rows, self._column, names, first, last)
 
     def _column(self, name: str, values: Values) -> Column:
-        if name in ("start_ms", "finally_ms"):
-            return Scalar(values("ms" if name == "start_ms" else name), None, Kind.F8)
+        if name == "start_ms":
+            return Scalar(values("ms"), None, Kind.F8)
+        if name == "finally_ms":  # what leaves one by another exception, or is cut off in it, has no end
+            return number(values(name), values("finallys_over") == values("finallys"))
         if name in ("pid", "tid"):
             return whole((self._pid if name == "pid" else self._tid)[self._thread[values("kind")]])
         if name == "again":

@@ -22,6 +22,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Losses
+from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.table import EventTable
 
@@ -147,13 +148,33 @@ class LastingEvents:
         self._followed.conclude()
         pid, tid = self._rows.threads.told()
         thread, _, _ = self._rows.kinds.told()
+        pid, tid = pid[thread], tid[thread]
+        self._forget_doubtful(pid, tid)
         return Lasting(
             name=name,
             rows=self._rows.given(),
             stacks=KindStacks(self._rows, of_program=of_program),
-            pid=pid[thread],
-            tid=tid[thread],
+            pid=pid,
+            tid=tid,
             losses=self._rows.columns.context.losses,
             state=state,
             in_turn=self._by is None,
         )
+
+    def _forget_doubtful(self, pid: Array, tid: Array) -> None:
+        """Rows lose ends that may be those of something else that their thread began: it has lost events meanwhile. What says itself how long it
+        took is left: that is true of the end.
+        """
+        lost = LostBetween(self._rows.columns.context) if self._by is None and self._lasted is None else None
+        if not lost:
+            return
+        found = [np.zeros(0, np.int64)]
+        for first, some in self._rows.given().slices():
+            begin, kind, lasted = some["ms"], some["kind"], some["duration_ms"]
+            known = np.flatnonzero(~np.isnan(lasted))
+            own = lost.of(pid[kind[known]], tid[kind[known]], begin[known], (begin + lasted)[known])
+            found.append(first + known[own])
+        rows = np.concatenate(found)
+        nothing = {name: np.full(len(rows), np.nan) for name in self._fractions}
+        nothing |= {f"stop_{name}": np.full(len(rows), NONE) for name in self._told if name != "ms"}
+        self._rows.conclude([Change(rows=rows, values=nothing)])

@@ -73,6 +73,9 @@ _TELLS: Mapping[str, Callable[[EventSchema], bool]] = {
 NO_END = (
     "when this process ended is not told, for the recording is of several: its last phase lasts as long as that does"
 )
+PART_S = 0.05
+PART = "this is a part of a recording, whose events begin at {:.3f} s: what was compiled, collected, thrown and sampled before that is not in it"
+"""Said of one whose events begin later than :data:`PART_S`: a start has some before, mostly."""
 NO_START = (
     "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on: "
     "trace collect --clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose -- COMMAND"
@@ -220,7 +223,6 @@ class StartupFold:
         profile = cpu if running is None else running
         profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile
         has_start = marks[0] > 0 or bool(len(self._started.all()))
-        has_start &= recorded is None or recorded.begin_s == 0  # else it is a part of a recording
         is_told = program is not None and has_start
         lacking = [name for name in KINDS if not len(parts[name][0]) and (others or name not in self._recorded)]
         if is_told:
@@ -228,6 +230,8 @@ class StartupFold:
             is_of_several &= recorded is None or pid not in recorded.by_process
             told_states = has_states or not len(cpu)
             notes = _notes(pid, len(others), lacking, has_states=told_states, is_of_several=is_of_several)
+            if recorded is not None and recorded.begin_s > PART_S:
+                notes = (PART.format(recorded.begin_s), *notes)
         else:
             notes = (NO_LOADER,) if runtime.is_native else (NO_START,)
         rows = np.arange(len(PHASES) if is_told else 0)

@@ -100,7 +100,8 @@ def commands() -> None:
     dotnetdiag doctor PID                           why it does not work
 
     Exit codes: 0 done, 1 no session, 2 tracing failed or was cancelled, 3 wrong arguments, 4 not possible on this platform,
-    5 unknown, 128 and the signal when SIGTERM or SIGHUP ended it; `trace collect -- COMMAND` gives the command's own.
+    5 unknown, 128 and the signal when SIGTERM or SIGHUP ended it (those end `trace collect` and `trace watch` as Ctrl-C does: 0);
+    `trace collect -- COMMAND` gives the command's own.
     """
 
 

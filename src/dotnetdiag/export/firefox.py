@@ -94,6 +94,8 @@ def _lines(tracks: Tracks) -> list[_Line]:
             found.setdefault(key, []).append((slices, rows[np.argsort(slices.start_ns[rows], kind="stable")]))
     for pid in {pid for pid, *_ in found} | {one.pid for one in tracks.counters if one.pid is not None}:
         found.setdefault((pid, pid, True), [])
+    if not found:  # the profiler refuses what has no thread
+        found[default, default, True] = []
     name = file_stem(clean(tracks.samples.origin.name)) or "process"
     return [
         _Line(

@@ -21,6 +21,7 @@ from dotnetdiag.analysis.lanes import lanes, tops
 from dotnetdiag.analysis.profile import Array
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.tracks import REQUESTS, Slices, Tracks, samples_only
+from dotnetdiag.export.moments import epoch_ns
 from dotnetdiag.export.protobuf_rows import Rows, data, number, varints
 from dotnetdiag.export.texts import clean, frame_texts, profile_only, thread_names
 from dotnetdiag.trace.method_names import Style
@@ -73,7 +74,7 @@ class _Trace:
         start = self.tracks.samples.origin.start
         self._packet(number(_SEQUENCE, _ALL) + number(_FLAGS, _CLEARED))
         if start is not None and start.timestamp() > 0:
-            clocks = ((_BOOTTIME, 0), (_REALTIME, round(start.timestamp() * 1e9)))
+            clocks = ((_BOOTTIME, 0), (_REALTIME, epoch_ns(start)))
             both = b"".join(data(1, number(1, clock) + number(2, time)) for clock, time in clocks)
             self._packet(data(_CLOCKS, both))
         for (pid, tid), _ in self.tracks.threads.items():

@@ -16,6 +16,7 @@ import numpy as np
 from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import MissingDependency
+from dotnetdiag.export.moments import epoch_ns
 from dotnetdiag.export.sums import Sums, sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only
 from dotnetdiag.trace.frame import Frame
@@ -81,7 +82,7 @@ class _Message:
         """When it was recorded, and what is known of it."""
         origin = profile.origin
         if origin.start is not None:
-            self.message.time_nanos = _bounded(round(origin.start.timestamp() * 1e9) + profile.from_ns)
+            self.message.time_nanos = _bounded(epoch_ns(origin.start) + profile.from_ns)
         self.message.duration_nanos = _bounded(profile.to_ns - profile.from_ns)
         if profile.period_ns is not None:
             self.message.period_type.type = self.text("wall")

@@ -191,7 +191,7 @@ class Database:
         said = statement.lower()
         for name in [one for one in self._hidden if one.lower() in said]:
             self._hidden.remove(name)
-            if self._has(name):
+            if name.lower() not in (EVENTS, TABLES, *REPORTS) and self._has(name):
                 self._register(name, ())
 
     def _meant(self, error: Exception) -> BaseException:

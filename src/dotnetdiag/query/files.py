@@ -91,7 +91,8 @@ def _matching(path: str, options: Mapping[str, Any]) -> Sequence[str]:
     elif has_magic(path):
         files, inner = _file_system(path, options)
         try:
-            names = sorted(map(files.unstrip_protocol, files.glob(inner)))
+            chain = "".join(path.partition("::")[1:])  # where one file system lies in another
+            names = sorted(files.unstrip_protocol(name) + chain for name in files.glob(inner))
         except Exception as error:  # each file system has errors of its own
             raise InputError(path, _said(error)) from error
     else:

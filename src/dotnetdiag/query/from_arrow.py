@@ -92,7 +92,9 @@ def _number(array: Any) -> Any:
             return array.cast(whole)
         except pa.ArrowInvalid:
             pass
-    return array.cast(pa.float64())
+    return array.cast(pa.string()).cast(
+        pa.float64()
+    )  # what its digits are: from a whole number it would be the float beside that, often
 
 
 def _nanoseconds(times: Any) -> Any:

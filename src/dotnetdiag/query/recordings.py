@@ -90,6 +90,7 @@ class Shelf:
         self.losses: dict[str, Losses] = {}
         self.notes: dict[str, dict[str, None]] = {}
         self._open: dict[int, tuple[Recording, Trace, int]] = {}
+        self._is_closed = False
 
     @contextmanager
     def opened(self, recording: Recording) -> Iterator[Trace]:
@@ -105,10 +106,7 @@ class Shelf:
             with self._lock:
                 _, trace, readers = self._open[key]
                 self._open[key] = recording, trace, readers - 1
-                idle = [one for one, (_, _, users) in self._open.items() if not users]
-                for one in idle[: max(0, len(self._open) - KEPT_OPEN)]:
-                    old, other, _ = self._open.pop(one)
-                    old.close(other)
+                self._let_go(0 if self._is_closed else KEPT_OPEN)
 
     def read(self, name: str, trace: Trace, notes: Iterable[str]) -> None:
         """Remember what is to be said of a recording that was read."""
@@ -117,8 +115,13 @@ class Shelf:
             self.notes.setdefault(name, {}).update(dict.fromkeys(notes))
 
     def close(self) -> None:
-        """Close all that are open."""
+        """Close all that are open; those that another thread reads once it has ended."""
         with self._lock:
-            while self._open:
-                _, (recording, trace, _) = self._open.popitem()
-                recording.close(trace)
+            self._is_closed = True
+            self._let_go(0)
+
+    def _let_go(self, kept: int) -> None:
+        idle = [one for one, (_, _, users) in self._open.items() if not users]
+        for one in idle[: max(0, len(self._open) - kept)]:
+            recording, trace, _ = self._open.pop(one)
+            recording.close(trace)

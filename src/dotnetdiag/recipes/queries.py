@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dotnetdiag._dataclasses import replace
+from dotnetdiag.errors import UsageError
 from dotnetdiag.query.files import RecordingFile, find_recordings
 from dotnetdiag.query.recordings import OpenTrace, Recording
 from dotnetdiag.recipes.outputs import check_outputs
@@ -56,6 +57,8 @@ def recordings_of(
     sources: Sources, options: Mapping[str, Any] | None = None, opener: Callable[[str, str], Trace] = open_alone
 ) -> Sequence[Recording]:
     """The recordings of a trace, a path, a URL, a pattern, or several of these, each once. Raises UsageError, InputError."""
+    if isinstance(sources, bytes | bytearray | memoryview):  # a recording's content, more often than its name
+        raise UsageError(f"give paths of files, not {type(sources).__name__}; dd.open takes the content of one")
     given = [sources] if isinstance(sources, str | os.PathLike | Trace) else list(sources)
     found: dict[object, Recording] = {}
     for one in given:

@@ -119,8 +119,8 @@ def exceptions(source: PathText | Trace) -> ExceptionReport:
 
     Columns of ``thrown``: ``start_ms``, ``pid``, ``tid``, ``type``, ``message``, ``method`` (the first of the program in the stack, else .NET's),
     ``caught_by``, ``catch_ms`` (from the throw to the catch), ``handled_ms`` (in the catch), ``finallys``, ``finally_ms`` and ``filters`` (those that
-    ran before the next throw of the thread), ``again`` (thrown again), ``nested`` (while another was handled). None where nobody is known to have
-    caught it; NativeAOT tells of no catches.
+    ran before the next throw of the thread; None where a block of finally has no end, as one that another exception left), ``again`` (thrown
+    again), ``nested`` (while another was handled). None where nobody is known to have caught it; NativeAOT tells of no catches.
 
     Raises InputError and FormatError for a path, as ``open``.
     """

@@ -286,8 +286,8 @@ class LiveTop:
                     name=name,
                     exclusive_percent=row.exclusive_percent,
                     inclusive_percent=row.inclusive_percent,
-                    exclusive_percent_since_start=share * own,
-                    inclusive_percent_since_start=share * entered,
+                    exclusive_percent_since_start=min(share * own, 100.0),
+                    inclusive_percent_since_start=min(share * entered, 100.0),
                 )
             )
         return tuple(made)

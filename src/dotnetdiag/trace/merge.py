@@ -32,6 +32,7 @@ from dotnetdiag.events.well_known import UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import Contents, GuidTable, HeaderColumns, Metadata, ThreadInfo, TraceInfo, Writer
 from dotnetdiag.nettrace.output import Sink
 from dotnetdiag.nettrace.rewriting import written_labels
+from dotnetdiag.trace.recorded import SESSION, session_begins
 
 Rows: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -52,6 +53,7 @@ def merge(files: Sequence[Contents], out: Sink) -> list[dict[int, int]]:
     _check(files)
     infos = [_info(contents) for contents in files]
     clock, times = _clock(infos, files)
+    processes = _number_processes(files)
     writer = Writer(
         out,
         version=6,
@@ -61,10 +63,10 @@ def merge(files: Sequence[Contents], out: Sink) -> list[dict[int, int]]:
         frequency=clock.frequency,
         processors=max((info.processors or 0 for info in infos), default=0) or None,
         sampling_ns=next((info.sampling_ns for info in infos if info.sampling_ns), None),
+        key_values=_sessions(infos, processes, clock.start_ns or 0),
     )
     metadata = _add_metadata(files, writer)
     numbered: list[_Numbers] = []
-    processes = _number_processes(files)
     for contents, own in zip(files, processes, strict=True):
         first = sum(len(one.threads) for one in numbered) + 1
         numbered.append(_number(contents, own, first))
@@ -84,6 +86,19 @@ def merge(files: Sequence[Contents], out: Sink) -> list[dict[int, int]]:
     writer.write_sequence_point(threads={index: n for one in numbered for index, n in one.final.items()})
     writer.close(sequence_point=False)
     return processes
+
+
+def _sessions(
+    infos: Sequence[TraceInfo], processes: Sequence[Mapping[int, int]], start_ns: int
+) -> list[tuple[str, str]]:
+    """When the session of each process began: no event says it, and it may have been silent for long."""
+    made = dict[int, int]()
+    for info, numbers in zip(infos, processes, strict=True):
+        begin_ns = (info.start_ns or start_ns) - start_ns
+        if info.process_id is not None and info.process_id in numbers:
+            made[numbers[info.process_id]] = begin_ns
+        made |= {numbers[pid]: begin_ns + ns for pid, ns in session_begins(info).items() if pid in numbers}
+    return [(SESSION, f"{pid} {begin_ns}") for pid, begin_ns in sorted(made.items())]
 
 
 def _number_processes(files: Sequence[Contents]) -> list[dict[int, int]]:

@@ -9,6 +9,7 @@ said that their sessions end: nothing is known of a process behind that.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,9 +21,13 @@ from dotnetdiag.trace.process import process_events
 from dotnetdiag.trace.source import wanted_of
 
 if TYPE_CHECKING:
+    from dotnetdiag.nettrace import TraceInfo
     from dotnetdiag.trace.trace import Trace
 
 
+SESSION = "dotnetdiag.session"
+"""The key by which a merged recording has the number of a process, and when its session began, in ns since the start."""
+_SAID = re.compile(r"([0-9]{1,10}) ([0-9]{1,19})", re.ASCII)
 NOBODY: Mapping[int, tuple[float, float]] = MappingProxyType({})
 
 
@@ -41,6 +46,12 @@ class Recorded(NamedTuple):
     def of(self, pid: int) -> Recorded:
         """That of one process."""
         return Recorded(*self.by_process.get(pid, (self.begin_s, self.end_s)))
+
+
+def session_begins(info: TraceInfo | None) -> dict[int, int]:
+    """By process, in ns since the start, as the recording says it under :data:`SESSION`."""
+    said = (_SAID.fullmatch(value) for key, value in (info.key_values if info else ()) if key == SESSION)
+    return {int(one[1]): int(one[2]) for one in said if one}
 
 
 def length_of(spans: Iterable[tuple[float, float]]) -> float:
@@ -69,7 +80,9 @@ def recorded_of(trace: Trace) -> Recorded:
 
 
 def _by_process(trace: Trace, whole: Recorded) -> Mapping[int, tuple[float, float]]:
-    """From the first event of each process to the end of its session; nothing where one has not said that it ended."""
+    """From the begin of each process's session, which is that of its first event where nothing says it, to the end; nothing where one has not said
+    that it ended.
+    """
     raw = trace.raw
     said = [number for number in process_events(raw) if raw.types.name_of(number).provider == EVENT_PIPE]
     headers = raw.source.collect(wanted_of(said)) if said else None
@@ -85,7 +98,12 @@ def _by_process(trace: Trace, whole: Recorded) -> Mapping[int, tuple[float, floa
         ended[pid] = max(ended.get(pid, tick), tick)
     pids = sorted(began.keys() & ended.keys())
     ns = raw.meaning.info.elapsed_ns(np.array([[began[pid], ended[pid]] for pid in pids], np.int64).reshape(-1))
-    seconds = np.clip(ns.reshape(-1, 2) / 1e9, whole.begin_s, whole.end_s).tolist()
+    ns = ns.reshape(-1, 2)
+    said_ns = session_begins(raw.info)
+    ns[:, 0] = np.minimum(
+        ns[:, 0], [said_ns.get(pid, first) for pid, first in zip(pids, ns[:, 0].tolist(), strict=True)]
+    )
+    seconds = np.clip(ns / 1e9, whole.begin_s, whole.end_s).tolist()
     return {pid: (begin, max(begin, end)) for pid, (begin, end) in zip(pids, seconds, strict=True)}
 
 

@@ -1,0 +1,109 @@
+"""What losses leave unknown is not told as something else."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tests.analysis.test_gc import COMPACTING, event
+from tests.analysis.test_gc_rows import made_up
+from tests.analysis.test_waits import begins, ends
+from tests.analysis.traces import MS, Seen, traced
+from tests.nettrace.recordings import data_of
+
+from dotnetdiag.analysis.gc_collections import GcFold, GcReport, gc
+from dotnetdiag.analysis.waits import waits
+from dotnetdiag.nettrace.loss import Gap
+from dotnetdiag.trace.table import EventTable
+from dotnetdiag.trace.trace import Trace
+
+
+def without(data: bytes | Trace, lost: Callable[[EventTable], np.ndarray]) -> GcReport:
+    """The collections of a recording that has lost some of its events."""
+    trace, asked = data if isinstance(data, Trace) else Trace(data), GcFold()
+    for window in trace.windows(asked.wants):
+        asked.feed(EventTable(window.trace, window.schemas, window.headers[~lost(window)]))
+    return asked.result()
+
+
+def named(window: EventTable, name: str) -> np.ndarray:
+    return np.array([one.name == name for one in window], np.bool_)
+
+
+def test_what_was_committed_at_the_end_is_not_known_of_what_has_none() -> None:
+    data = data_of("gccollect-10.nettrace")
+    whole = gc(Trace(data)).collections.to_pylist()
+    assert all(row["committed_bytes"] for row in whole)
+    cut = without(data, lambda window: named(window, "GC/Stop")).collections.to_pylist()
+    assert {(row["duration_ms"], row["committed_bytes"]) for row in cut} == {(None, None)}
+    assert len(cut) == len(whole)
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, 2), (5, 9)])
+def test_what_was_allocated_since_one_that_was_lost_is_not_known(first: int, last: int) -> None:
+    data = data_of("gccollect-10.nettrace")
+    whole = {row["number"]: row for row in gc(Trace(data)).collections.to_pylist()}
+    begin, end = whole[first]["pause_start_ms"], whole[last + 1]["pause_start_ms"]
+    made = without(data, lambda window: (window.numpy("ms") >= begin) & (window.numpy("ms") < end))
+    rows = {row["number"]: row["allocated_bytes"] for row in made.collections.to_pylist()}
+    assert rows.keys() == whole.keys() - {*range(first, last + 1)}
+    assert rows[last + 1] is None
+    for number in rows.keys() - {last + 1}:
+        assert rows[number] == whole[number]["allocated_bytes"]
+
+
+def test_what_ticks_tell_goes_over_no_collection_that_was_lost() -> None:
+    trace = made_up(0)
+    whole = {row["number"]: row for row in gc(trace).collections.to_pylist()}
+    begin, end = whole[21]["pause_start_ms"], whole[24]["pause_start_ms"]
+    made = without(trace, lambda window: (window.numpy("ms") >= begin) & (window.numpy("ms") < end))
+    rows = {row["number"]: row["allocated_bytes"] for row in made.collections.to_pylist()}
+    assert (rows.keys() & {21, 22, 23, 24}, rows[24]) == ({24}, None)
+
+
+def told_by(heaps: int, of: int) -> list[Seen]:
+    """A collection of which so many of its heaps have told, each of a thousand bytes in each generation."""
+    history = struct.pack("<H6Q6IQI", 0, *(0,) * 6, 0, 1 << 2, 0, 0, 0, 0, 0, 5)
+    overall = struct.pack("<QiIIIIHIIIII", 0, of, 1, 0, 0, COMPACTING, 0, 1, 10, 0, 0, 0)
+    one = struct.pack("<10Q", *(1000,) * 10) * 5
+    return [
+        event(1, 1, 2, struct.pack("<IIIIHQ", 1, 1, 0, 0, 0, 0)),
+        event(1.1, 205, 4, overall),
+        *(event(1.2 + heap / 100, 204, 3, history[:-12] + struct.pack("<QI", heap, 5) + one) for heap in range(heaps)),
+        event(2, 2, 1, struct.pack("<IIH", 1, 1, 0)),
+    ]
+
+
+@pytest.mark.parametrize(("heaps", "of", "before"), [(2, 2, 10_000), (1, 2, None), (1, 1, 5_000), (0, 2, None)])
+def test_where_one_of_several_heaps_is_not_told_of_nothing_is_of_all(heaps: int, of: int, before: int | None) -> None:
+    made = gc(traced(*told_by(heaps, of)))
+    (row,) = made.collections.to_pylist()
+    assert (row["heaps"], row["before_bytes"], row["gen0_survived_bytes"] is None) == (of, before, before is None)
+    assert made.totals.max_before_bytes == before
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "durations"),
+    [
+        (None, None, [30.0, 10.0]),
+        (10, 40, [None, 10.0]),
+        (20, 30, [None, 10.0]),
+        (40, 50, [30.0, 10.0]),
+        (50, 60, [30.0, None]),
+    ],
+)
+def test_a_wait_has_no_end_that_may_be_of_another(
+    after: int | None, before: int | None, durations: list[float | None]
+) -> None:
+    trace = traced(begins(10, 1, "A.M"), ends(40, 1), begins(50, 1, "A.M"), ends(60, 1), begins(99, 3))
+    if after is not None and before is not None:
+        lost = trace.raw.lost
+        lost.total = 1
+        lost.gaps.append(Gap(capture_thread=1, segment=0, after=after * MS, before=before * MS, count=1))
+        lost.gaps.append(Gap(capture_thread=2, segment=0, after=0, before=90 * MS, count=1))
+    made = waits(trace)
+    assert made.waits.values("duration_ms") == [*durations, None]
+    assert made.totals.unfinished == 1 + durations.count(None)
+    assert made.profile.total == pytest.approx(sum(one or 0 for one in durations))
