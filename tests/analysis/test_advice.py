@@ -417,7 +417,16 @@ def test_what_a_program_may_have_died_of_is_told(end_s: float, count: int, died:
     assert not list(of_death(caught, Recorded(0.0, 3.0)))
 
 
-@pytest.mark.parametrize(("message", "said"), [("", ""), ("NULL", ""), ("so\n  it is", ' ("so it is")')])
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("", ""),
+        ("NULL", ""),
+        ("so\n  it is", ' ("so it is")'),
+        ("a" * 80, f' ("{"a" * 80}")'),
+        ("gave up after 1000 ms" + " x" * 40, f' ("gave up after 1000 ms{" x" * 29}…")'),
+    ],
+)
 def test_what_an_exception_says_is_quoted_where_it_says_something(message: str, said: str) -> None:
     made = exceptions(traced(*(thrown(float(ms), "Boom", message) for ms in range(40))))
     (one,) = of_exceptions(made, 1.0)

@@ -234,3 +234,10 @@ def test_all_of_a_recording_is_there(name: str) -> None:
     made = checked_tracks(source)
     assert sum(one["samples"]["length"] for one in made["threads"]) == len(cpu(trace))
     assert sum(one["markers"]["length"] for one in made["threads"]) == sum(map(len, source.slices))
+
+
+def test_a_profile_of_nothing_has_the_line_of_its_process() -> None:
+    """The profiler refuses one without threads."""
+    made = checked_tracks(tracks(traced(runtime_is(1, 1, "10.0.0"))))
+    (thread,) = made["threads"]
+    assert (thread["isMainThread"], thread["samples"]["length"], thread["markers"]["length"]) == (True, 0, 0)

@@ -195,3 +195,13 @@ def test_names_that_differ_in_case_alone_are_told_apart() -> None:
         "payload.ms",
         "x?y",
     ]
+
+
+def test_an_event_that_is_called_tables_does_not_stand_for_the_list() -> None:
+    out = io.BytesIO()
+    with Writer(out, version=5) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="P", event_id=1, name="tables", fields=()))
+        writer.write_event(1, 10, b"", thread=1)
+    made = sql([OpenTrace(Trace(out.getvalue(), name="t"))], "from tables")
+    assert made.to_pylist() == sql([OpenTrace(Trace(out.getvalue(), name="t"))], "show tables").to_pylist()
+    assert "P/tables" in made.values("name")

@@ -76,7 +76,9 @@ def test_of_several_processes_each_has_its_own_time(tmp_path: Path) -> None:
     merge_files([whole, parts[0]], tmp_path / "again.nettrace")
     again = recorded_of(Trace((tmp_path / "again.nettrace").read_bytes()))
     assert [again.of(pid or 0) for pid in pids] == [recorded.of(pid or 0) for pid in pids]
-    assert sorted(one.seconds for one in map(again.of, again.by_process)) == pytest.approx(sorted([*times, times[0]]), abs=0.01)
+    assert sorted(one.seconds for one in map(again.of, again.by_process)) == pytest.approx(
+        sorted([*times, times[0]]), abs=0.01
+    )
 
 
 @pytest.mark.parametrize("said", ["", "77", "77 -5", "77 5 6", "x 5", "77 99999999999999999999"])
