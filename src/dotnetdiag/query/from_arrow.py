@@ -92,9 +92,8 @@ def _number(array: Any) -> Any:
             return array.cast(whole)
         except pa.ArrowInvalid:
             pass
-    return array.cast(pa.string()).cast(
-        pa.float64()
-    )  # what its digits are: from a whole number it would be the float beside that, often
+    # what its digits are: made of its whole number it would often be the float beside that
+    return array.cast(pa.string()).cast(pa.float64())
 
 
 def _nanoseconds(times: Any) -> Any:

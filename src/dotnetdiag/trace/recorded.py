@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SESSION = "dotnetdiag.session"
 """The key by which a merged recording has the number of a process, and when its session began, in ns since the start."""
-_SAID = re.compile(r"([0-9]{1,10}) ([0-9]{1,19})", re.ASCII)
+_SAID = re.compile(r"([0-9]{1,10}) ([0-9]{1,18})", re.ASCII)
 NOBODY: Mapping[int, tuple[float, float]] = MappingProxyType({})
 
 
