@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.analysis.test_gc import COMPACTING, event
+from tests.analysis.test_gc import COMPACTING, event, in_background
 from tests.analysis.test_gc_rows import made_up
 from tests.analysis.test_waits import begins, ends
 from tests.analysis.traces import MS, Seen, traced
@@ -16,6 +17,7 @@ from tests.nettrace.recordings import data_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport, gc
 from dotnetdiag.analysis.waits import waits
 from dotnetdiag.nettrace.loss import Gap
+from dotnetdiag.recipes.trace_rewrite import trim
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -107,3 +109,26 @@ def test_a_wait_has_no_end_that_may_be_of_another(
     assert made.waits.values("duration_ms") == [*durations, None]
     assert made.totals.unfinished == 1 + durations.count(None)
     assert made.profile.total == pytest.approx(sum(one or 0 for one in durations))
+
+
+def test_a_part_that_has_all_tells_the_same(tmp_path: Path) -> None:
+    """What ticks come to is added up where no window has them, of a part too."""
+    whole, part = tmp_path / "whole.nettrace", tmp_path / "part.nettrace"
+    whole.write_bytes(data_of("gcverbose-10.nettrace"))
+    trim(whole, part, start_s=None, end_s=1e6)
+    made, expected = (gc(Trace(path.read_bytes())) for path in (part, whole))
+    assert made.collections.to_pylist() == expected.collections.to_pylist()
+    assert made.totals.allocated_bytes == expected.totals.allocated_bytes
+    assert made.notes == expected.notes
+
+
+def test_a_collection_in_the_background_without_an_end_may_have_more_pauses() -> None:
+    first, *_, last = in_background(10, 1), in_background(50, 2)
+    made = gc(traced(*first, *last[:-1]))
+    assert [row["pause_ms"] is None for row in made.collections] == [False, True]
+    assert [row["suspend_ms"] is None for row in made.collections] == [False, True]
+
+
+def test_what_nothing_tells_of_promoted_bytes_is_no_0() -> None:
+    made = without(data_of("gccollect-10.nettrace"), lambda window: named(window, "GC/HeapStats"))
+    assert (made.totals.promoted_bytes, {*made.collections.values("promoted_bytes")}) == (None, {None})

@@ -14,8 +14,9 @@ from dotnetdiag.analysis.loader import loader
 from dotnetdiag.events.well_known import EVENT_PIPE
 from dotnetdiag.nettrace import read
 from dotnetdiag.recipes.trace_rewrite import merge_files, trim
+from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.part import RUNDOWN
-from dotnetdiag.trace.recorded import SESSION, Recorded, length_of, recorded_of, session_begins
+from dotnetdiag.trace.recorded import SESSION, Recorded, length_of, recorded_of, sessions
 from dotnetdiag.trace.trace import Trace
 
 
@@ -81,24 +82,49 @@ def test_of_several_processes_each_has_its_own_time(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("said", ["", "77", "77 -5", "77 5 6", "x 5", "77 9999999999999999999"])
-def test_a_session_that_is_not_told_as_it_should_be_began_with_its_first_event(said: str) -> None:
+@pytest.mark.parametrize("said", ["", "77", "77 5", "77 -5 6", "77 5 6 7", "x 5 6", "77 5 9999999999999999999"])
+def test_what_a_session_is_not_told_as_is_passed_over(said: str) -> None:
     trace = traced(managed(3, 1), managed(5, 2), version=6, key_values=[(SESSION, said)])
-    assert session_begins(trace.raw.info) == {}
-    assert session_begins(traced(managed(3, 1), version=6, key_values=[(SESSION, "77 5")]).raw.info) == {77: 5}
+    assert sessions(trace.raw.info) == {}
+    told = traced(managed(3, 1), version=6, key_values=[(SESSION, said), (SESSION, "77 500000000 2000000000")])
+    assert sessions(told.raw.info) == {77: (0.5, 2.0)}
 
 
-def test_where_one_of_several_has_not_said_that_it_ended_all_have_the_same_time(tmp_path: Path) -> None:
-    parts, whole = (
-        [tmp_path / name for name in ("events-10.nettrace", "killed-10.nettrace")],
-        tmp_path / "both.nettrace",
-    )
+def merged(folder: Path, *parts: Path, says: bool = True) -> Trace:
+    """As the verb merges them, or as one does that does not write when each was recorded."""
+    whole = folder / "merged.nettrace"
+    if says:
+        merge_files(parts, whole, force=True)
+    else:
+        with whole.open("wb") as file:
+            merge([Trace(part.read_bytes()).raw.contents for part in parts], file)
+    return Trace(whole.read_bytes())
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_one_that_breaks_off_ends_with_its_last_event(says: bool, tmp_path: Path) -> None:
+    parts = [tmp_path / name for name in ("events-10.nettrace", "killed-10.nettrace")]
     for part in parts:
         part.write_bytes(data_of(part.name))
-    merge_files(parts, whole)
-    recorded = recorded_of(Trace(whole.read_bytes()))
-    assert not recorded.by_process
-    assert recorded.seconds == recorded.end_s
+    recorded = recorded_of(merged(tmp_path, *parts, says=says))
+    alone = [recorded_of(Trace(part.read_bytes())) for part in parts]
+    if says:
+        assert sorted(one.seconds for one in map(recorded.of, recorded.by_process)) == pytest.approx(
+            sorted(one.seconds for one in alone), abs=0.01
+        )
+    else:  # nobody knows
+        assert not recorded.by_process
+        assert recorded.seconds == recorded.end_s
+
+
+def test_a_part_that_is_merged_has_the_time_of_the_part(tmp_path: Path) -> None:
+    for name in ("default-10.nettrace", "gccollect-10.nettrace"):
+        (tmp_path / name).write_bytes(data_of(name))
+    part = tmp_path / "part.nettrace"
+    trim(tmp_path / "default-10.nettrace", part, start_s=1.0, end_s=2.0)
+    alone, pid = recorded_of(Trace(part.read_bytes())), Trace(part.read_bytes()).raw.process.pid
+    made = merged(tmp_path, part, tmp_path / "gccollect-10.nettrace")
+    assert recorded_of(made).of(pid or 0).seconds == pytest.approx(alone.seconds, abs=0.001)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ class GcTotals:
     pauses_ms: Mapping[str, float]
     allocated_bytes: int | None
     allocated_bytes_per_second: float | None
-    promoted_bytes: int
+    promoted_bytes: int | None
     max_before_bytes: int | None
     heaps: int | None
 
@@ -255,8 +255,7 @@ def _totals(of: _Columns, induced: int, recorded: Recorded | None, pids: Sequenc
     pauses = Spread()
     for values in of.slices("pause_ms"):
         pauses.add(values)
-    allocated = [(float(values.sum()), len(values)) for values in of.slices(ALLOCATED)]
-    allocated_bytes = sum(total for total, _ in allocated) if any(count for _, count in allocated) else None
+    allocated_bytes, promoted = (_sum(of.slices(name)) for name in (ALLOCATED, "promoted_bytes"))
     lasted_s = of.told_s([time.begin_s for time in times] or [0.0] * len(pids))
     pause_ms = pauses.total
     return GcTotals(
@@ -269,10 +268,16 @@ def _totals(of: _Columns, induced: int, recorded: Recorded | None, pids: Sequenc
         pauses_ms=pauses.quantiles(),
         allocated_bytes=None if allocated_bytes is None else int(allocated_bytes),
         allocated_bytes_per_second=allocated_bytes / lasted_s if allocated_bytes is not None and lasted_s > 0 else None,
-        promoted_bytes=int(sum(float(values.sum()) for values in of.slices("promoted_bytes"))),
+        promoted_bytes=None if promoted is None else int(promoted),
         max_before_bytes=_most(of.slices("before_bytes")),
         heaps=_most(of.slices("heaps")),
     )
+
+
+def _sum(slices: Iterator[Array]) -> float | None:
+    """Of all, None of none."""
+    found = [(float(values.sum()), len(values)) for values in slices]
+    return sum(total for total, _ in found) if any(count for _, count in found) else None
 
 
 def _most(slices: Iterator[Array]) -> int | None:

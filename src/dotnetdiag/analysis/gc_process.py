@@ -130,6 +130,8 @@ class ProcessCollections:
         background = np.flatnonzero(self.is_background)
         if not len(background):
             return
+        endless = background[self.stop_row[background] < 0]  # more pauses of it may have come
+        self.pause_ms[endless] = self.suspend_ms[endless] = np.nan
         # pauses behind the first: those in which no other collection begins
         loose = end_row >= 0
         loose[at[at >= 0]] = False

@@ -22,6 +22,7 @@ from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import Table
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.part import in_time_order, part_of
+from dotnetdiag.trace.recorded import recorded_of
 from dotnetdiag.trace.redact import redact
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.trace import Trace
@@ -182,7 +183,7 @@ def merge_files(sources: Sequence[Path], output: Path, *, force: bool = False) -
             problem = f"{undefined:,} events are of types that the file does not define"
             raise FormatError(f"{problem}: convert it to nettrace first, which leaves them out", where=trace.name)
     with replacing(output, force=force) as file, _of_damaged(traces):
-        processes = merge([trace.raw.contents for trace in traces], file)
+        processes = merge([trace.raw.contents for trace in traces], file, [recorded_of(trace) for trace in traces])
         size = file.tell()
     return Rewritten(
         path=output,

@@ -32,7 +32,7 @@ from dotnetdiag.events.well_known import UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import Contents, GuidTable, HeaderColumns, Metadata, ThreadInfo, TraceInfo, Writer
 from dotnetdiag.nettrace.output import Sink
 from dotnetdiag.nettrace.rewriting import written_labels
-from dotnetdiag.trace.recorded import SESSION, session_begins
+from dotnetdiag.trace.recorded import SESSION, Recorded
 
 Rows: TypeAlias = "npt.NDArray[np.int64]"
 
@@ -45,14 +45,15 @@ _HALF = 1 << 31
 _WORD = 0xFFFFFFFF
 
 
-def merge(files: Sequence[Contents], out: Sink) -> list[dict[int, int]]:
-    """Write the events of all files in time order. UsageError, and nothing is written, for what cannot be merged.
+def merge(files: Sequence[Contents], out: Sink, recorded: Sequence[Recorded] = ()) -> list[dict[int, int]]:
+    """Write the events of all files in time order, and which time each tells of, where that is given. UsageError, and nothing is written, for what
+    cannot be merged.
 
     Returns for each file the numbers of its processes by their pids.
     """
     _check(files)
     infos = [_info(contents) for contents in files]
-    clock, times = _clock(infos, files)
+    clock, times, apart = _clock(infos, files)
     processes = _number_processes(files)
     writer = Writer(
         out,
@@ -63,7 +64,7 @@ def merge(files: Sequence[Contents], out: Sink) -> list[dict[int, int]]:
         frequency=clock.frequency,
         processors=max((info.processors or 0 for info in infos), default=0) or None,
         sampling_ns=next((info.sampling_ns for info in infos if info.sampling_ns), None),
-        key_values=_sessions(infos, processes, clock.start_ns or 0),
+        key_values=_sessions(apart, processes, recorded) if recorded else (),
     )
     metadata = _add_metadata(files, writer)
     numbered: list[_Numbers] = []
@@ -89,16 +90,15 @@ def merge(files: Sequence[Contents], out: Sink) -> list[dict[int, int]]:
 
 
 def _sessions(
-    infos: Sequence[TraceInfo], processes: Sequence[Mapping[int, int]], start_ns: int
+    apart: Sequence[int], processes: Sequence[Mapping[int, int]], recorded: Sequence[Recorded]
 ) -> list[tuple[str, str]]:
-    """When the session of each process began: no event says it, and it may have been silent for long."""
-    made = dict[int, int]()
-    for info, numbers in zip(infos, processes, strict=True):
-        begin_ns = (info.start_ns or start_ns) - start_ns
-        if info.process_id is not None and info.process_id in numbers:
-            made[numbers[info.process_id]] = begin_ns
-        made |= {numbers[pid]: begin_ns + ns for pid, ns in session_begins(info).items() if pid in numbers}
-    return [(SESSION, f"{pid} {begin_ns}") for pid, begin_ns in sorted(made.items())]
+    """From when to when each process was recorded: no event says when that began, or that a part of a recording, or what breaks off, is over."""
+    made = dict[int, str]()
+    for apart_ns, numbers, told in zip(apart, processes, recorded, strict=True):
+        for pid, number in numbers.items():
+            begin_ns, end_ns = (max(0, apart_ns + round(1e9 * at)) for at in told.of(pid)[:2])
+            made[number] = f"{number} {begin_ns} {end_ns}"
+    return [(SESSION, said) for _, said in sorted(made.items())]
 
 
 def _number_processes(files: Sequence[Contents]) -> list[dict[int, int]]:
@@ -147,8 +147,8 @@ def _check(files: Sequence[Contents]) -> None:
         raise UsageError("only one of the files may have mappings of native code (Universal.System)")
 
 
-def _clock(infos: Sequence[TraceInfo], files: Sequence[Contents]) -> tuple[TraceInfo, list[Rows]]:
-    """The clock of the merged trace, and the times of all events in its ticks."""
+def _clock(infos: Sequence[TraceInfo], files: Sequence[Contents]) -> tuple[TraceInfo, list[Rows], list[int]]:
+    """The clock of the merged trace, the times of all events in its ticks, and how many ns behind its start each file's is."""
     earliest = min(infos, key=lambda info: info.start_ns or 0)
     frequency = earliest.frequency
     one_clock = all(info.frequency == frequency for info in infos)
@@ -156,8 +156,9 @@ def _clock(infos: Sequence[TraceInfo], files: Sequence[Contents]) -> tuple[Trace
         apart_ns = (info.start_ns or 0) - (earliest.start_ns or 0)
         ticked_ns = (info.sync_ticks - earliest.sync_ticks) * 10**9 // frequency
         one_clock = one_clock and abs(apart_ns - ticked_ns) <= SAME_CLOCK_NS
-    if one_clock:
-        return earliest, [contents.headers.time for contents in files]
+    if one_clock:  # dates are told to the ms
+        ticked = [(info.sync_ticks - earliest.sync_ticks) * 10**9 // frequency for info in infos]
+        return earliest, [contents.headers.time for contents in files], ticked
     start = earliest.start_ns or 0
     apart = [(info.start_ns or 0) - start for info in infos]
     if max(apart) > np.iinfo(np.int64).max:
@@ -166,7 +167,7 @@ def _clock(infos: Sequence[TraceInfo], files: Sequence[Contents]) -> tuple[Trace
         np.minimum(info.elapsed_ns(contents.headers.time), np.iinfo(np.int64).max - ns) + np.int64(ns)
         for info, contents, ns in zip(infos, files, apart, strict=True)
     ]
-    return replace(earliest, frequency=1_000_000_000, sync_ticks=0), times
+    return replace(earliest, frequency=1_000_000_000, sync_ticks=0), times, apart
 
 
 def _order(files: Sequence[Contents], times: Sequence[Rows]) -> tuple[npt.NDArray[np.int16], Rows]:

@@ -38,9 +38,12 @@ def windows_as_met(
     Finding the types first was a quarter of the time of a report, and finding the symbols afterwards another.
     """
     raw = trace.raw
+    part = (
+        ticks_of_part(trace) if raw.source.scan.begins_late else None
+    )  # a pass of its own, behind which nothing is added up
     if activities or not raw.source.tallies:
         tally = None
-    types = _TypesMet(trace, wants, tally, light)
+    types = _TypesMet(trace, wants, tally, light, part)
     raw.note_symbols()
     is_empty = True
     for headers in raw.source.windows_once(types.ids, size=size, activities=activities, tally=tally):
@@ -68,13 +71,14 @@ class _TypesMet:
         wants: Callable[[EventSchema], bool],
         tally: Tally | None,
         light: Callable[[EventSchema], bool] | None,
+        part: tuple[int, int] | None,
     ) -> None:
         self._raw, self._wants = trace.raw, wants
         self._tally, self._light = tally, light
         self._known = self._raw.metadata  # which grows
         self._seen = -1
         self._has_undefined = False
-        self._part = ticks_of_part(trace) if self._raw.source.scan.begins_late else None
+        self._part = part
         self.ids()
 
     def ids(self) -> Wanted:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 SESSION = "dotnetdiag.session"
-"""The key by which a merged recording has the number of a process, and when its session began, in ns since the start."""
-_SAID = re.compile(r"([0-9]{1,10}) ([0-9]{1,18})", re.ASCII)
+"""The key by which a merged recording has the number of a process, and from when to when it was recorded, in ns since the start."""
+_SAID = re.compile(r"([0-9]{1,10}) ([0-9]{1,18}) ([0-9]{1,18})", re.ASCII)
 NOBODY: Mapping[int, tuple[float, float]] = MappingProxyType({})
 
 
@@ -48,10 +48,10 @@ class Recorded(NamedTuple):
         return Recorded(*self.by_process.get(pid, (self.begin_s, self.end_s)))
 
 
-def session_begins(info: TraceInfo | None) -> dict[int, int]:
-    """By process, in ns since the start, as the recording says it under :data:`SESSION`."""
-    said = (_SAID.fullmatch(value) for key, value in (info.key_values if info else ()) if key == SESSION)
-    return {int(one[1]): int(one[2]) for one in said if one}
+def sessions(info: TraceInfo | None) -> dict[int, tuple[float, float]]:
+    """By process, in seconds, as a merged recording says it under :data:`SESSION`."""
+    found = (_SAID.fullmatch(value) for key, value in (info.key_values if info else ()) if key == SESSION)
+    return {int(one[1]): (int(one[2]) / 1e9, int(one[3]) / 1e9) for one in found if one}
 
 
 def length_of(spans: Iterable[tuple[float, float]]) -> float:
@@ -80,14 +80,25 @@ def recorded_of(trace: Trace) -> Recorded:
 
 
 def _by_process(trace: Trace, whole: Recorded) -> Mapping[int, tuple[float, float]]:
-    """From the begin of each process's session, which is that of its first event where nothing says it, to the end; nothing where one has not said
-    that it ended.
+    """As the recording says it; else from the first event of each process to the end of its session, and nothing where one has not said that it
+    ended.
     """
+    raw = trace.raw
+    spans = sessions(raw.info)
+    if not spans or not _pids(trace) <= spans.keys():
+        spans = _told_by_events(trace)
+    return {
+        pid: (min(max(begin, whole.begin_s), whole.end_s), max(min(max(begin, end), whole.end_s), whole.begin_s))
+        for pid, (begin, end) in spans.items()
+    }
+
+
+def _told_by_events(trace: Trace) -> dict[int, tuple[float, float]]:
     raw = trace.raw
     said = [number for number in process_events(raw) if raw.types.name_of(number).provider == EVENT_PIPE]
     headers = raw.source.collect(wanted_of(said)) if said else None
     if headers is None or not len(headers) or not _is_of_all(trace, raw.meaning.pid(headers)[0]):
-        return NOBODY
+        return {}
     began, ended = dict[int, int](), dict[int, int]()
     for index, tick in raw.totals.thread_began.items():
         row = raw.source.scan.threads.get(index)
@@ -98,13 +109,12 @@ def _by_process(trace: Trace, whole: Recorded) -> Mapping[int, tuple[float, floa
         ended[pid] = max(ended.get(pid, tick), tick)
     pids = sorted(began.keys() & ended.keys())
     ns = raw.meaning.info.elapsed_ns(np.array([[began[pid], ended[pid]] for pid in pids], np.int64).reshape(-1))
-    ns = ns.reshape(-1, 2)
-    said_ns = session_begins(raw.info)
-    ns[:, 0] = np.minimum(
-        ns[:, 0], [said_ns.get(pid, first) for pid, first in zip(pids, ns[:, 0].tolist(), strict=True)]
-    )
-    seconds = np.clip(ns / 1e9, whole.begin_s, whole.end_s).tolist()
-    return {pid: (begin, max(begin, end)) for pid, (begin, end) in zip(pids, seconds, strict=True)}
+    return dict(zip(pids, map(tuple, (ns.reshape(-1, 2) / 1e9).tolist()), strict=True))
+
+
+def _pids(trace: Trace) -> set[int]:
+    """Those that threads are of; 0 is the kernel's."""
+    return {thread.process_id for thread in trace.raw.source.scan.threads.values() if thread.process_id}
 
 
 def _is_of_all(trace: Trace, pids: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> bool:
