@@ -104,6 +104,8 @@ def test_what_became_of_exceptions_is_not_known_where_no_catch_is_told() -> None
     made = exceptions(traced(one))
     assert NO_CATCHES in made.notes
     assert (made.totals.caught, made.totals.catch_ms, made.totals.max_catch_ms) == (None, None, None)
+    (thrown,) = made.thrown.to_pylist()
+    assert (thrown["finallys"], thrown["finally_ms"], thrown["filters"]) == (None, None, None)
     (row,) = made.by_type.to_pylist()
     assert (row["count"], row["caught"], row["catch_ms"], row["max_catch_ms"]) == (1, None, None, None)
     tables = (made.by_message, made.by_method)

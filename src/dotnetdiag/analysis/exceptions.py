@@ -38,7 +38,7 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
-from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.distinct import is_among, ranked
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -315,6 +315,7 @@ class _Answer:
             found.add(first, rows, self._stacks.method[which], self._again(rows["flags"], which), caught_by)
         notes = self._notes(found)
         self._tells_catches = not found.catchless.are_all
+        self._catchless = np.array(sorted(found.catchless.pids), self._pid.dtype)
         return ExceptionReport(
             thrown=answer_sliced("exceptions", _COLUMNS, self._count, self._columns, notes, self._losses),
             by_type=self._by_type(found, notes),
@@ -362,7 +363,9 @@ class _Answer:
         if name == "start_ms":
             return Scalar(values("ms"), None, Kind.F8)
         if name == "finally_ms":  # what leaves one by another exception, or is cut off in it, has no end
-            return number(values(name), values("finallys_over") == values("finallys"))
+            return number(values(name), self._tells_blocks(values) & (values("finallys_over") == values("finallys")))
+        if name in ("finallys", "filters"):
+            return whole(values(name), self._tells_blocks(values))
         if name in ("pid", "tid"):
             return whole((self._pid if name == "pid" else self._tid)[self._thread[values("kind")]])
         if name == "again":
@@ -380,6 +383,12 @@ class _Answer:
             which = self._type[values("kind")] if name == "type" else values(name)
             return Coded(self._texts[name], which, mask(which >= 0))
         return whole(values(name))
+
+    def _tells_blocks(self, values: Values) -> Array:
+        """Whether it is told of rows what ran for them: not where nothing is of their processes."""
+        pid = self._pid[self._thread[values("kind")]]
+        told: Array = ~is_among(pid, self._catchless) | (values("finallys") > 0) | (values("filters") > 0)
+        return told
 
     def _by_type(self, found: _Sums, notes: Sequence[str]) -> Table:
         groups, order = found.by_type, found.by_type.order()
