@@ -161,7 +161,7 @@ class _Answer:
         waited_ms = [0.0]
         for _, some in self._rows.slices():
             row = _Told(some)
-            waited = ~self._is_background(row)
+            waited = ~self._is_background(row) & self._is_kind_told(row)
             is_first = methods.add(some, row.compile_ms, row.il, row.native)
             tiers += np.bincount(row.tier[row.known], minlength=len(TIERS))
             foreground += int(waited.sum())
@@ -215,7 +215,7 @@ class _Answer:
             "method": lambda: self._names.of(some),
             "tier": lambda: Coded.naming(Scalar(row.tier, valid, Kind.I8), lambda one: TIERS[one]),
             "kind": lambda: Coded.naming(
-                Scalar((~self._is_background(row)).astype(np.int64), None, Kind.I8),
+                Scalar((~self._is_background(row)).astype(np.int64), mask(self._is_kind_told(row)), Kind.I8),
                 lambda one: (TIERED, FOREGROUND)[one],
             ),
             "start_ms": lambda: Scalar(row.ms, None, Kind.F8),
@@ -239,6 +239,11 @@ class _Answer:
         looked = latest_rows([own.pid, own["MethodID"]], own.ms, [some["pid"], some["MethodID"]], some["ms"])
         rejected: Array = picked(own["EntryPoint"], looked, -1) == 0
         return rejected
+
+    def _is_kind_told(self, row: _Told) -> Array:
+        """Whether a begin and an end of work in the background, or its own end, say what each is of."""
+        told: Array = row.known | is_among(row.pid, distinct(self._began.pid))
+        return told
 
     def _is_background(self, row: _Told) -> Array:
         """Whether a thread of the tiers compiled it, between the begin and the end of such work; where a process tells of none, what is of the

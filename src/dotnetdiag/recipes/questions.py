@@ -161,7 +161,8 @@ def jit(source: PathText | Trace) -> JitReport:
     ``.by_method`` has those of one method together (``method count compile_ms il_bytes native_bytes pid``), ``.inlining`` tells why calls were not
     inlined (``reason always caller callee count``), ``.totals`` what all come to, ``.notes`` what the recording lacks.
 
-    Columns: ``method``, ``tier`` (as TraceEvent writes it), ``kind`` (``Foreground``: a thread waited for it; ``TieredCompilationBackground``),
+    Columns: ``method``, ``tier`` (as TraceEvent writes it), ``kind`` (``Foreground``: a thread waited for it;
+    ``TieredCompilationBackground``; None: it has no end, which would tell),
     ``start_ms``, ``compile_ms``, ``il_bytes``, ``native_bytes``, ``pid``, ``tid``, ``rejected`` (1: looked for in code that was compiled ahead,
     and not there or not usable); None where the end of a compilation, or what else it takes, was not recorded.
 
