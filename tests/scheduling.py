@@ -9,7 +9,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 
-class InGroups(LoadScopeScheduling):  # type: ignore[misc]
+class InGroups(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     """Tests of a group run on one worker, one after the other, as scopes do. What a worker has done is forgotten: LoadScopeScheduling counts all of
     it whenever a test has ended, and looks for each test among all others, which was a minute of twenty thousand tests.
     """

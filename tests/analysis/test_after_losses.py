@@ -12,7 +12,7 @@ from tests.analysis.test_gc import COMPACTING, event, in_background
 from tests.analysis.test_gc_rows import made_up
 from tests.analysis.test_waits import begins, ends
 from tests.analysis.traces import MS, Seen, traced
-from tests.nettrace.recordings import data_of
+from tests.nettrace.recordings import data_of, recording
 
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport, gc
 from dotnetdiag.analysis.waits import waits
@@ -113,8 +113,7 @@ def test_a_wait_has_no_end_that_may_be_of_another(
 
 def test_a_part_that_has_all_tells_the_same(tmp_path: Path) -> None:
     """What ticks come to is added up where no window has them, of a part too."""
-    whole, part = tmp_path / "whole.nettrace", tmp_path / "part.nettrace"
-    whole.write_bytes(data_of("gcverbose-10.nettrace"))
+    whole, part = recording("gcverbose-10.nettrace"), tmp_path / "part.nettrace"
     trim(whole, part, start_s=None, end_s=1e6)
     made, expected = (gc(Trace(path.read_bytes())) for path in (part, whole))
     assert made.collections.to_pylist() == expected.collections.to_pylist()

@@ -36,9 +36,8 @@ def test_of_several_processes_the_first_that_started_is_told(second: str, tmp_pa
     assert both.phases.values("phase")[-1] == PHASES[-1]
     assert both.longest.values("name")[:3] == one.longest.values("name")[:3]
     assert "the others in the recording (1) are left out" in both.notes[0]
-    notes = (
-        [room.NO_END] if "killed" in second else []
-    )  # which has not said that its session ends: so nobody's end is told
+    # which has not said that its session ends: so nobody's end is told
+    notes = [room.NO_END] if "killed" in second else []
     assert (one.notes, [*both.notes[1:]]) == ((NO_JIT,), [*notes, NO_JIT])
 
 

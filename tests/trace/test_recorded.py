@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.analysis.traces import managed, traced
-from tests.nettrace.recordings import data_of, recordings
+from tests.nettrace.recordings import data_of, recording, recordings
 
 from dotnetdiag.analysis.exceptions import exceptions
 from dotnetdiag.analysis.gc_collections import gc
@@ -59,10 +59,7 @@ def test_a_part_tells_of_its_own_time(start_s: float | None, end_s: float | None
 
 
 def test_of_several_processes_each_has_its_own_time(tmp_path: Path) -> None:
-    names, whole = ("events-10.nettrace", "gccollect-10.nettrace"), tmp_path / "both.nettrace"
-    parts = [tmp_path / name for name in names]
-    for part in parts:
-        part.write_bytes(data_of(part.name))
+    parts, whole = [recording(f"{name}-10.nettrace") for name in ("events", "gccollect")], tmp_path / "both.nettrace"
     merge_files(parts, whole)
     alone, both = [Trace(part.read_bytes()) for part in parts], Trace(whole.read_bytes())
     times, pids = [recorded_of(trace).seconds for trace in alone], [trace.raw.process.pid for trace in alone]
@@ -103,9 +100,7 @@ def merged(folder: Path, *parts: Path, says: bool = True) -> Trace:
 
 @pytest.mark.parametrize("says", [True, False])
 def test_one_that_breaks_off_ends_with_its_last_event(says: bool, tmp_path: Path) -> None:
-    parts = [tmp_path / name for name in ("events-10.nettrace", "killed-10.nettrace")]
-    for part in parts:
-        part.write_bytes(data_of(part.name))
+    parts = [recording(f"{name}-10.nettrace") for name in ("events", "killed")]
     recorded = recorded_of(merged(tmp_path, *parts, says=says))
     alone = [recorded_of(Trace(part.read_bytes())) for part in parts]
     if says:
@@ -118,12 +113,10 @@ def test_one_that_breaks_off_ends_with_its_last_event(says: bool, tmp_path: Path
 
 
 def test_a_part_that_is_merged_has_the_time_of_the_part(tmp_path: Path) -> None:
-    for name in ("default-10.nettrace", "gccollect-10.nettrace"):
-        (tmp_path / name).write_bytes(data_of(name))
     part = tmp_path / "part.nettrace"
-    trim(tmp_path / "default-10.nettrace", part, start_s=1.0, end_s=2.0)
+    trim(recording("default-10.nettrace"), part, start_s=1.0, end_s=2.0)
     alone, pid = recorded_of(Trace(part.read_bytes())), Trace(part.read_bytes()).raw.process.pid
-    made = merged(tmp_path, part, tmp_path / "gccollect-10.nettrace")
+    made = merged(tmp_path, part, recording("gccollect-10.nettrace"))
     assert recorded_of(made).of(pid or 0).seconds == pytest.approx(alone.seconds, abs=0.001)
 
 
@@ -136,8 +129,7 @@ def test_what_several_have_counts_once(spans: list[tuple[float, float]], length:
 
 
 def test_what_a_part_keeps_for_names_does_not_count(tmp_path: Path) -> None:
-    whole, part = tmp_path / "whole.nettrace", tmp_path / "part.nettrace"
-    whole.write_bytes(data_of("startup-10.nettrace"))
+    whole, part = recording("startup-10.nettrace"), tmp_path / "part.nettrace"
     loaded = loader(Trace(whole.read_bytes())).assemblies.values("start_ms")
     begin_ms, end_ms = loaded[2] + 0.01, loaded[-1] - 0.01
     trim(whole, part, start_s=begin_ms / 1000, end_s=end_ms / 1000)

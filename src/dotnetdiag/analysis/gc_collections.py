@@ -130,7 +130,9 @@ class GcFold:
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
             by_stack=answer_table("stacks of induced collections", self._by_stack(induced, has_names), notes, losses),
             induced=induced,
-            totals=_totals(columns, self._rows.induced, recorded_in(self._seconds), [pid for pid, _ in rows]),
+            totals=_totals(
+                columns, self._rows.induced, recorded_in(self._seconds) or Recorded(0.0, 0.0), [pid for pid, _ in rows]
+            ),
             notes=notes,
         )
 
@@ -249,14 +251,14 @@ INDUCED_BY = "induced_by"
 COLUMNS = ("pid", "number", "generation", *WORDS, *FIGURES, *COUNTS, INDUCED_BY)
 
 
-def _totals(of: _Columns, induced: int, recorded: Recorded | None, pids: Sequence[int]) -> GcTotals:
-    times = [recorded.of(pid) for pid in pids] if recorded is not None else []
-    seconds = sum(time.seconds for time in times) if pids else 0.0 if recorded is None else recorded.seconds
+def _totals(of: _Columns, induced: int, recorded: Recorded, pids: Sequence[int]) -> GcTotals:
+    times = [recorded.of(pid) for pid in pids]
+    seconds = sum(time.seconds for time in times) if times else recorded.seconds
     pauses = Spread()
     for values in of.slices("pause_ms"):
         pauses.add(values)
     allocated_bytes, promoted = (_sum(of.slices(name)) for name in (ALLOCATED, "promoted_bytes"))
-    lasted_s = of.told_s([time.begin_s for time in times] or [0.0] * len(pids))
+    lasted_s = of.told_s([time.begin_s for time in times])
     pause_ms = pauses.total
     return GcTotals(
         count=len(of),

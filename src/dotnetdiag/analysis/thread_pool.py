@@ -296,12 +296,7 @@ class _Queue:
         overtaken = dict(zip(zip(begun.tolist(), by.tolist(), strict=True), found.most.tolist(), strict=True))
         since = np.array([overtaken.get((pid, method), -np.inf) for pid, method, _ in left[first].tolist()])
         left = left[left["ms"] > since[which]] if len(left) else left
-        pids, at = ranked(left["pid"])
-        waited_ms = (
-            1000.0 * np.array([recorded.of(pid).end_s for pid in pids.tolist()])[at] - left["ms"]
-            if len(left)
-            else left["ms"]
-        )
+        waited_ms = recorded.ends_ms(left["pid"]) - left["ms"]
         self.waited.add(waited_ms)  # without these those that wait longest did not count
         self.starved.add(left["pid"], left["ms"], waited_ms)
         self._waiting.add([left["pid"], left["method"]], np.arange(len(left)), waited_ms)

@@ -19,7 +19,7 @@ from dotnetdiag.query.from_arrow import table_of
 from dotnetdiag.query.recordings import Recording, Shelf
 from dotnetdiag.query.reports import REPORTS
 from dotnetdiag.query.scan import Scan
-from dotnetdiag.query.tables import CALLED, EVENTS, TABLES, contents, find_table, has_events, unknown
+from dotnetdiag.query.tables import CALLED, EVENTS, TABLES, contents, find_table, has_events, is_taken, unknown
 from dotnetdiag.table import Losses, Table
 
 _MISSING = re.compile(r"Table(?P<function> Function)? with name ")
@@ -184,14 +184,14 @@ class Database:
         return False
 
     def _is_ours(self, name: str) -> bool:
-        return name.lower() in (EVENTS, TABLES, *REPORTS) or CALLED.fullmatch(name) is not None or self._has(name)
+        return is_taken(name) or self._has(name)
 
     def _define_hidden(self, statement: str) -> None:
         """Make the events that DuckDB would not miss, since a table of its own is called as they are: theirs goes first. Raises as ``sql``."""
         said = statement.lower()
         for name in [one for one in self._hidden if one.lower() in said]:
             self._hidden.remove(name)
-            if name.lower() not in (EVENTS, TABLES, *REPORTS) and self._has(name):
+            if not is_taken(name) and self._has(name):
                 self._register(name, ())
 
     def _meant(self, error: Exception) -> BaseException:

@@ -330,14 +330,15 @@ def _names_of(types: Types) -> dict[str, int]:
     seen = set[str]()
     for provider, name, _ in types:
         own = f"{provider}/{name}"
-        free = name if not _is_taken(name) and asked(name) == asked(own) else own
+        free = name if not is_taken(name) and asked(name) == asked(own) else own
         if free.lower() not in seen:
             seen.add(free.lower())
             made[free] = sum(types[one] for one in asked(free))
     return made
 
 
-def _is_taken(name: str) -> bool:
+def is_taken(name: str) -> bool:
+    """Whether a name is that of a table which every recording has."""
     return name.lower() in _TAKEN or CALLED.fullmatch(name) is not None
 
 

@@ -13,19 +13,23 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_TICK_MS = 1e-6
+"""Of times that were told in ns."""
+
 
 class LostBetween:
     """The gaps of a recording, of which the first 10,000 are known (docs/limits.md); of a session that runs none are."""
 
     def __init__(self, context: Context) -> None:
-        gaps = context.lost.gaps if isinstance(context, RawTrace) and context.losses.lost else []
-        gaps = [gap for gap in gaps if gap.after is not None]  # before the first event of a thread nothing began
         self._spans: dict[tuple[int | None, int], list[tuple[int, int]]] = {}
-        if not gaps or not isinstance(context, RawTrace):
+        if not isinstance(context, RawTrace) or not context.losses.lost:
             return
+        gaps = [
+            gap for gap in context.lost.gaps if gap.after is not None
+        ]  # before the first event of a thread nothing began
         threads = context.source.scan.threads if context.format.startswith("nettrace 6") else {}
-        ticks = np.array([[gap.after, gap.before] for gap in gaps], np.int64)
-        ns = context.meaning.info.elapsed_ns(ticks.reshape(-1)).reshape(-1, 2)
+        ticks = np.array([[gap.after, gap.before] for gap in gaps], np.int64).reshape(-1)
+        ns = context.meaning.info.elapsed_ns(ticks).reshape(-1, 2)
         for gap, (after, before) in zip(gaps, ns.tolist(), strict=True):
             row = threads.get(gap.capture_thread)
             key = (None, gap.capture_thread) if row is None else (row.process_id, row.os_thread_id or 0)
@@ -44,7 +48,3 @@ class LostBetween:
             at = np.searchsorted(after, begin_ms[rows] - _TICK_MS)
             made[rows] = np.append(before, np.inf)[at] <= end_ms[rows] + _TICK_MS
         return made
-
-
-_TICK_MS = 1e-6
-"""Of times that were told in ns."""

@@ -38,9 +38,8 @@ def windows_as_met(
     Finding the types first was a quarter of the time of a report, and finding the symbols afterwards another.
     """
     raw = trace.raw
-    part = (
-        ticks_of_part(trace) if raw.source.scan.begins_late else None
-    )  # a pass of its own, behind which nothing is added up
+    # a pass of its own, behind which nothing is added up
+    part = ticks_of_part(trace) if raw.source.scan.begins_late else None
     if activities or not raw.source.tallies:
         tally = None
     types = _TypesMet(trace, wants, tally, light, part)

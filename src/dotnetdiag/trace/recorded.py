@@ -12,11 +12,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.events.well_known import EVENT_PIPE
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.process import process_events
 from dotnetdiag.trace.source import wanted_of
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dotnetdiag.nettrace import TraceInfo
     from dotnetdiag.trace.trace import Trace
 
+Array: TypeAlias = "np.ndarray[Any, Any]"
 
 SESSION = "dotnetdiag.session"
 """The key by which a merged recording has the number of a process, and from when to when it was recorded, in ns since the start."""
@@ -47,6 +49,11 @@ class Recorded(NamedTuple):
         """That of one process."""
         return Recorded(*self.by_process.get(pid, (self.begin_s, self.end_s)))
 
+    def ends_ms(self, pids: Array) -> Array:
+        """When each of these processes was recorded no more."""
+        kinds, which = ranked(pids)
+        return np.array([1000.0 * self.of(pid).end_s for pid in kinds.tolist()], np.float64)[which]
+
 
 def sessions(info: TraceInfo | None) -> dict[int, tuple[float, float]]:
     """By process, in seconds, as a merged recording says it under :data:`SESSION`."""
@@ -64,63 +71,57 @@ def length_of(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def recorded_of(trace: Trace) -> Recorded:
-    """That of a trace; no pass of its own but of a part, where one over its events has been made."""
+    """That of a trace; no pass of its own but of a part, and of processes whose times a merged recording does not say, where one over its events has
+    been made.
+    """
     raw = trace.raw
     if raw.source.scan.begins_late:
         whole = _of_part(trace)
-        return whole._replace(by_process=_by_process(trace, whole)) if raw.meaning.is_of_several else whole
-    end_s = raw.duration_ns / 1e9
-    said = [number for number in process_events(raw) if raw.types.name_of(number).provider == EVENT_PIPE]
-    if said:
-        headers = raw.source.collect(wanted_of(said))
-        if len(headers) and _is_of_all(trace, raw.meaning.pid(headers)[0]):
-            end_s = min(end_s, int(raw.meaning.info.elapsed_ns(headers.time.max(keepdims=True))[0]) / 1e9)
-    whole = Recorded(0.0, max(0.0, end_s))
-    return whole._replace(by_process=_by_process(trace, whole)) if raw.meaning.is_of_several else whole
-
-
-def _by_process(trace: Trace, whole: Recorded) -> Mapping[int, tuple[float, float]]:
-    """As the recording says it; else from the first event of each process to the end of its session, and nothing where one has not said that it
-    ended.
-    """
-    raw = trace.raw
+    else:
+        ended = _ended(trace)
+        whole = Recorded(0.0, max(0.0, min(raw.duration_ns / 1e9, max(ended.values(), default=math.inf))))
+    if not raw.meaning.is_of_several:
+        return whole
     spans = sessions(raw.info)
-    if not spans or not _pids(trace) <= spans.keys():
+    if not _pids(trace) - {0} <= spans.keys():  # it was merged by others
         spans = _told_by_events(trace)
-    return {
-        pid: (min(max(begin, whole.begin_s), whole.end_s), max(min(max(begin, end), whole.end_s), whole.begin_s))
-        for pid, (begin, end) in spans.items()
+    begin_s, end_s = whole.begin_s, whole.end_s
+    within = {
+        pid: (min(max(begin_s, begin), end_s), min(max(begin_s, end), end_s)) for pid, (begin, end) in spans.items()
     }
+    return whole._replace(by_process=within)
 
 
-def _told_by_events(trace: Trace) -> dict[int, tuple[float, float]]:
+def _ended(trace: Trace) -> dict[int, float]:
+    """When the sessions of processes ended, in seconds, as they say; nothing where one has not said it."""
     raw = trace.raw
     said = [number for number in process_events(raw) if raw.types.name_of(number).provider == EVENT_PIPE]
     headers = raw.source.collect(wanted_of(said)) if said else None
-    if headers is None or not len(headers) or not _is_of_all(trace, raw.meaning.pid(headers)[0]):
+    if headers is None or not len(headers):
         return {}
-    began, ended = dict[int, int](), dict[int, int]()
-    for index, tick in raw.totals.thread_began.items():
+    ended = dict[int, float]()
+    for pid, ns in zip(
+        raw.meaning.pid(headers)[0].tolist(), raw.meaning.info.elapsed_ns(headers.time).tolist(), strict=True
+    ):
+        ended[pid] = max(ended.get(pid, 0.0), ns / 1e9)
+    return ended if _pids(trace) <= ended.keys() else {}
+
+
+def _told_by_events(trace: Trace) -> dict[int, tuple[float, float]]:
+    """From the first event of each process to the end of its session."""
+    raw, ended = trace.raw, _ended(trace)
+    began = dict[int, float]()
+    for index, tick in raw.totals.thread_began.items() if ended else ():
         row = raw.source.scan.threads.get(index)
-        pid = None if row is None else row.process_id
-        if pid is not None:
-            began[pid] = min(began.get(pid, tick), tick)
-    for pid, tick in zip(raw.meaning.pid(headers)[0].tolist(), headers.time.tolist(), strict=True):
-        ended[pid] = max(ended.get(pid, tick), tick)
-    pids = sorted(began.keys() & ended.keys())
-    ns = raw.meaning.info.elapsed_ns(np.array([[began[pid], ended[pid]] for pid in pids], np.int64).reshape(-1))
-    return dict(zip(pids, map(tuple, (ns.reshape(-1, 2) / 1e9).tolist()), strict=True))
+        if row is not None and row.process_id is not None:
+            ns = int(raw.meaning.info.elapsed_ns(np.array([tick], np.int64))[0])
+            began[row.process_id] = min(began.get(row.process_id, math.inf), ns / 1e9)
+    return {pid: (begin, max(begin, ended[pid])) for pid, begin in began.items()}
 
 
 def _pids(trace: Trace) -> set[int]:
-    """Those that threads are of; 0 is the kernel's."""
-    return {thread.process_id for thread in trace.raw.source.scan.threads.values() if thread.process_id}
-
-
-def _is_of_all(trace: Trace, pids: np.ndarray[tuple[int, ...], np.dtype[np.uint64]]) -> bool:
-    """Whether each process of a trace of several has said that its session ends."""
-    of_threads = {thread.process_id for thread in trace.raw.source.scan.threads.values()} - {None}
-    return of_threads <= set(pids.tolist())
+    """Those that threads are said to be of; 0 is the kernel's."""
+    return {thread.process_id for thread in trace.raw.source.scan.threads.values() if thread.process_id is not None}
 
 
 def _of_part(trace: Trace) -> Recorded:
