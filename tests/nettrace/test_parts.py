@@ -133,6 +133,10 @@ def test_a_part_begins_behind_each_sequence_point_and_has_all_that_it_needs(name
     data = with_points(data_of(name), count // 7 + 1, version)
     parts = check_divided(data, divided(data))
     assert len(parts) == 7
+    assert parts[0].part_ticks is None
+    for before, part in pairwise(parts):
+        assert part.begins_late
+        assert part.part_ticks == (before.sequence_points[-1][0], None)
 
 
 def test_parts_are_as_large_as_they_were_wanted_or_end_at_the_next_sequence_point() -> None:

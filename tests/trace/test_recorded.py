@@ -13,7 +13,9 @@ from dotnetdiag.analysis.gc_collections import gc
 from dotnetdiag.analysis.loader import loader
 from dotnetdiag.events.well_known import EVENT_PIPE
 from dotnetdiag.nettrace import read
-from dotnetdiag.recipes.trace_rewrite import merge_files, trim
+from dotnetdiag.nettrace.part_range import moment, range_of
+from dotnetdiag.recipes.exporting import ConvertOptions, convert_file
+from dotnetdiag.recipes.trace_rewrite import filter_events, merge_files, trim
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.part import RUNDOWN
 from dotnetdiag.trace.recorded import SESSION, Recorded, length_of, recorded_of, sessions
@@ -52,10 +54,68 @@ def test_a_part_tells_of_its_own_time(start_s: float | None, end_s: float | None
         assert contents.begins_late
         assert contents.lost.total == 0
         recorded = recorded_of(trace)
-        assert recorded.begin_s == pytest.approx(start_s or 0.0, abs=0.02)
-        assert recorded.end_s == pytest.approx(end_s or recorded_of(Trace(whole.read_bytes())).end_s, abs=0.02)
+        assert recorded.begin_s == pytest.approx(start_s or 0.0, abs=1e-6)
+        assert recorded.end_s == pytest.approx(end_s or recorded_of(Trace(whole.read_bytes())).end_s, abs=1e-6)
         made = exceptions(trace)
         assert made.totals.per_second == pytest.approx(made.count / recorded.seconds)
+
+
+def test_a_part_says_when_it_begins_and_ends_in_every_version_and_when_it_is_cut_again(tmp_path: Path) -> None:
+    whole = recording("default-10.nettrace")
+    trim(whole, tmp_path / "a.nettrace", start_s=1.0, end_s=None)
+    convert_file(tmp_path / "a.nettrace", ["nettrace"], tmp_path / "b.nettrace", ConvertOptions(nettrace_version=6))
+    trim(tmp_path / "b.nettrace", tmp_path / "c.nettrace", start_s=0.5, end_s=2.25)
+    trim(tmp_path / "c.nettrace", tmp_path / "d.nettrace", start_s=1.5, end_s=99.0)
+    filter_events(tmp_path / "d.nettrace", tmp_path / "e.nettrace", providers=["Microsoft-Windows-DotNETRuntime"])
+    ends = recorded_of(Trace(whole.read_bytes())).end_s
+    for name, begin_s, end_s in (
+        ("a", 1.0, ends),
+        ("b", 1.0, ends),
+        ("c", 1.0, 2.25),
+        ("d", 1.5, 2.25),
+        ("e", 1.5, 2.25),
+    ):
+        data = (tmp_path / f"{name}.nettrace").read_bytes()
+        assert recorded_of(Trace(data))[:2] == pytest.approx((begin_s, end_s), abs=1e-6)
+        contents = read(data)
+        assert contents.info is not None
+        assert contents.lost.total == 0
+        assert len([time for time, _, _ in contents.sequence_points if time < contents.info.sync_ticks]) == 3
+
+
+def test_the_shares_of_a_part_that_is_all_of_it_are_those_of_the_whole(tmp_path: Path) -> None:
+    whole, part = recording("gccollect-10.nettrace"), tmp_path / "part.nettrace"
+    trim(whole, part, start_s=0, end_s=None)
+    ours, theirs = (gc(Trace(path.read_bytes())).totals for path in (part, whole))
+    assert ours.pause_percent == pytest.approx(theirs.pause_percent, rel=1e-6)
+
+
+def test_a_part_without_an_event_is_as_long_as_it_was_asked_for(tmp_path: Path) -> None:
+    """The rate of a burst is that of the time that was asked for, not of the burst."""
+    trim(recording("default-10.nettrace"), tmp_path / "part.nettrace", start_s=1.0000, end_s=1.0001)
+    assert recorded_of(Trace((tmp_path / "part.nettrace").read_bytes())).seconds == pytest.approx(0.0001, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ([], None),
+        ([99], None),
+        ([99, 88], (110, None)),
+        ([99, 98, 88], (100, 110)),
+        ([99, 99, 98, 88, 1], (100, 110)),
+        ([99, 88, 98], None),  # it ends before it begins
+        ([98, 88], None),  # no mark
+    ],
+)
+def test_what_is_told_of_a_part(times: list[int], told: tuple[int, int | None] | None) -> None:
+    assert range_of(times, 100) == told
+
+
+@pytest.mark.parametrize("ticks", [-(1 << 63), -1, 0, 1 << 62, (1 << 63) - 1])
+def test_every_moment_is_a_time_of_a_file(ticks: int) -> None:
+    for sync in (0, 100, 1 << 50):
+        assert -(1 << 63) <= moment(ticks, sync) < sync - 1
 
 
 def test_of_several_processes_each_has_its_own_time(tmp_path: Path) -> None:

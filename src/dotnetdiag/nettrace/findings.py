@@ -10,6 +10,7 @@ from dotnetdiag.nettrace.info import TraceInfo
 from dotnetdiag.nettrace.label_table import LabelLists
 from dotnetdiag.nettrace.loss import LossAccount
 from dotnetdiag.nettrace.metadata import Metadata
+from dotnetdiag.nettrace.part_range import range_of
 from dotnetdiag.nettrace.stacks import StackTable
 from dotnetdiag.nettrace.state import TraceState
 from dotnetdiag.nettrace.threads import ThreadInfo
@@ -61,7 +62,15 @@ class Findings:
         """Whether more was recorded before: the file is a part, of a ring, of a recording in several files, or one that was cut out. Ours say so
         by a sequence point before their start and ahead of their events.
         """
-        return self._found().begins_late
+        return bool(self._found().ahead)
+
+    @property
+    def part_ticks(self) -> tuple[int, int | None] | None:
+        """From when to when, in ticks of the clock, a part that was cut out tells, whatever its events are; the end may not be told. None: nothing
+        says it, or the file is no part.
+        """
+        found = self._found()
+        return range_of(found.ahead, found.info.sync_ticks) if found.info is not None else None
 
     @property
     def lost(self) -> LossAccount:

@@ -3,7 +3,7 @@
 Rule 1: what a part needs of what came before is repeated at its head: the Trace object, all metadata, and of version 6 the threads that live.
 Rule 2: stacks and label lists hold until the next sequence point, so a part begins behind one, or repeats the stacks since the last.
 Rule 3: in nettrace 4 and 5 numbers begin at 1 for each thread. A part says with a sequence point whose time is before that of the trace
-which numbers came before it (``loss``); readers that do not know of that take the first number that they see.
+which numbers came before it (``loss``), and when it begins (``part_range``); readers that do not know of that take the first number that they see.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.info import TraceInfo
 from dotnetdiag.nettrace.last_numbers import LastNumbers
 from dotnetdiag.nettrace.loss_count import LossCount, LossCounter, Unusual, metadata_records
+from dotnetdiag.nettrace.part_range import mark, moment
 from dotnetdiag.nettrace.stream_blocks import NUMBERED_END, OBJECT_END, StreamBlock
 from dotnetdiag.wire import Cursor
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 METADATA_LIMIT = 64 << 20
 """Bytes of event types that are repeated; runtimes write less than 100 KB of them."""
+_TIME = struct.Struct("<q")
 _POINT = struct.Struct("<qI")
 _POINT_V6 = struct.Struct("<qII")
 _POINT_ROW = struct.Struct("<QI")
@@ -91,19 +93,32 @@ class Head:
         yield from self.metadata
         if not self.is_numbered:
             if numbers is not None and (numbers.live or numbers.ended):
-                early = self.info.sync_ticks - 1
+                early, point = mark(self.info.sync_ticks), self.point
                 yield point_block(early, {**numbers.live, **numbers.ended})
                 if numbers.ended:
                     yield point_block(early, numbers.live)
+                if point is not None:
+                    yield point_block(self._begin(point), numbers.live)
             return
+        if self.point is not None:
+            for time in mark(self.info.sync_ticks), self._begin(self.point):
+                yield _numbered_point(_POINT_V6.pack(time, 0, 0))
         if self._threads:
             content = b"".join(self._threads.values())
             yield StreamBlock(kind=BlockKind.THREAD, number=BlockKind.THREAD, content=content)
         if self.point is not None:
             time, flags, _ = _POINT_V6.unpack_from(self.point.content)
             if not flags & _RESET_THREADS:
-                content = _POINT_V6.pack(time, 0, 0)[:12] + self.point.content[12:]
-                yield StreamBlock(kind=BlockKind.SEQUENCE_POINT, number=BlockKind.SEQUENCE_POINT, content=content)
+                yield _numbered_point(_POINT_V6.pack(time, 0, 0)[:12] + self.point.content[12:])
+
+    def _begin(self, point: StreamBlock) -> int:
+        """The time that says: the part begins behind that sequence point."""
+        (ticks,) = _TIME.unpack_from(point.content)
+        return moment(ticks, self.info.sync_ticks)
+
+
+def _numbered_point(content: bytes) -> StreamBlock:
+    return StreamBlock(kind=BlockKind.SEQUENCE_POINT, number=BlockKind.SEQUENCE_POINT, content=content)
 
 
 def point_block(time: int, numbers: Mapping[int, int]) -> StreamBlock:

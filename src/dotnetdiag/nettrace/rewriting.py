@@ -9,7 +9,7 @@ marked as sorted, and the runs of its threads in another order (``Writer.write_e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.ids import FreeNumbers
 from dotnetdiag.nettrace.label_table import activity_lists
 from dotnetdiag.nettrace.labels import LabelList
+from dotnetdiag.nettrace.part_range import is_moment, mark, moment
 from dotnetdiag.nettrace.renumbering import Numbers
 from dotnetdiag.nettrace.scanning import Contents
 from dotnetdiag.nettrace.threads import ThreadInfo
@@ -34,20 +35,30 @@ Id = TypeVar("Id", np.uint32, np.uint64)
 
 
 def rewrite(
-    contents: Contents, writer: Writer, *, keep: npt.NDArray[np.bool_] | None = None, is_part: bool = False
+    contents: Contents,
+    writer: Writer,
+    *,
+    keep: npt.NDArray[np.bool_] | None = None,
+    part_ticks: tuple[int, int] | None = None,
 ) -> None:
-    """Write the events of ``contents`` (those where ``keep`` is true) and close the writer. ``is_part``: it is cut out of a longer time, which is
-    told (``Findings.begins_late``).
+    """Write the events of ``contents`` (those where ``keep`` is true) and close the writer. ``part_ticks``: from when to when the part is that is
+    cut out, which the file says (``Findings.part_ticks``).
 
     UsageError where the writer's version has no way to say something: nothing is left out silently. Blocks of unknown
     kinds are kept when source and target have the same container, all of the trace is taken, and they stood between
     the same sequence points.
     """
-    _Rewrite(contents, writer, keep).run(is_part=is_part)
+    _Rewrite(contents, writer, keep, part_ticks).run()
 
 
 class _Rewrite:
-    def __init__(self, contents: Contents, writer: Writer, keep: npt.NDArray[np.bool_] | None) -> None:
+    def __init__(
+        self,
+        contents: Contents,
+        writer: Writer,
+        keep: npt.NDArray[np.bool_] | None,
+        part_ticks: tuple[int, int] | None,
+    ) -> None:
         check_kind(contents, Contents)
         check_kind(writer, Writer)
         if keep is not None:
@@ -74,23 +85,36 @@ class _Rewrite:
         self.taken: set[int] = set()
         self.latest: int | None = None
         """The time of the latest event so far."""
+        self.listed: Mapping[int, int] = {}
+        """By the sequence point that was written last."""
+        self.sync_ticks = contents.info.sync_ticks if contents.info else 0
+        times = takewhile(lambda time: time < self.sync_ticks, (time for time, _, _ in contents.sequence_points))
+        self.ahead = len([*times]) if contents.part_ticks or part_ticks else 0
+        """Sequence points ahead of all else that say that the source is a part, and which."""
+        self.part_ticks = part_ticks or contents.part_ticks
+        bases = (threads for _, _, threads in contents.sequence_points[: self.ahead])
+        self.has_base = not self.from_v6 and not self.to_v6 and any(bases)
+        """Whether the first of them says where numbers begin: it has to come first."""
 
-    def run(self, *, is_part: bool) -> None:
+    def run(self) -> None:
         contents, writer = self.contents, self.writer
-        if is_part and contents.info is not None and not contents.begins_late:
-            writer.write_sequence_point(contents.info.sync_ticks - 1, {})
+        points, removals = contents.sequence_points, _by_segment(contents.removals)
+        if self.part_ticks is not None and not self.has_base:
+            writer.write_sequence_point(mark(self.sync_ticks), {})
+            self._write_range()
         self._add_metadata()
         strangers = self._unknown_blocks()
-        points, removals = contents.sequence_points, _by_segment(contents.removals)
         starts = [*contents.segment_starts.tolist(), len(contents)]
-        self._state_bases(-1, 0, contents.info.sync_ticks if contents.info else 0)
+        self._state_bases(-1, 0, self.sync_ticks)
         for segment, (first, last) in enumerate(pairwise(starts)):
             for block in strangers.get(segment, ()):
                 self._keep_block(block)
             self._segment(first, last)
             self._remove(removals.get(segment, ()), segment, last)
-            if segment < len(points):
+            if segment < len(points) and not self._is_told(segment):
                 self._sequence_point(segment, last)
+            if self.has_base and segment == self.ahead - 1:
+                self._write_range()
         if contents.threads and self.to_v6 and self.keep is None:
             for thread in contents.threads.keys() - self.written:
                 self._thread(thread)
@@ -145,6 +169,19 @@ class _Rewrite:
             self.indices, self.removed = {}, set()
             self._state_bases(segment, row, time)
 
+    def _is_told(self, segment: int) -> bool:
+        """Whether a sequence point of the source says nothing but which part it is: that is said anew."""
+        if segment >= self.ahead:
+            return False
+        time, _, threads = self.contents.sequence_points[segment]
+        return is_moment(time, self.sync_ticks) if self.has_base else not threads
+
+    def _write_range(self) -> None:
+        """A thread that is not listed has ended: those are, with the same numbers, that were listed last."""
+        for tick in self.part_ticks or ():
+            if tick is not None:
+                self.writer.write_sequence_point(moment(tick, self.sync_ticks), self.listed)
+
     def _bases(self, segment: int, row: int) -> dict[int, int]:
         """Threads that lose something behind a segment before an event of theirs says where their numbers are."""
         assert self.numbers is not None
@@ -157,7 +194,7 @@ class _Rewrite:
 
     def _write_point(self, time: int, threads: Mapping[int, int], *, forget_threads: bool = False) -> None:
         """Files may say a time that is before their events."""
-        time = time if self.latest is None else max(time, self.latest)
+        time, self.listed = time if self.latest is None else max(time, self.latest), threads
         self.writer.write_sequence_point(time, threads, forget_threads=forget_threads)
 
     def _remove(self, removals: Iterable[tuple[int, int]], segment: int, row: int) -> None:

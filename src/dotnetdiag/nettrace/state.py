@@ -38,6 +38,7 @@ from dotnetdiag.nettrace.kernels import BAD_SIZE, BROKEN_HEADER, CUT_PAYLOAD
 from dotnetdiag.nettrace.label_table import LabelTable
 from dotnetdiag.nettrace.loss import LossAccount
 from dotnetdiag.nettrace.metadata_table import MetadataTable
+from dotnetdiag.nettrace.part_range import AHEAD_LIMIT
 from dotnetdiag.nettrace.remarks import Remarks
 from dotnetdiag.nettrace.rows import Rows
 from dotnetdiag.nettrace.stacks import STACK_COST, StackTable, parse_stacks
@@ -82,8 +83,8 @@ class TraceState:
         """False for a pass over events whose activity ids nobody asks for: see ``Scan.iter_batches``."""
         self.lost = LossAccount()
         self.segment = 0
-        self.begins_late = False
-        """See ``Findings.begins_late``."""
+        self.ahead: list[int] = []
+        """Times of the sequence points before the start that are ahead of all else (``part_range``)."""
         self.sequence_points: list[tuple[int, bool, Rows[tuple[int, int]]]] = []
         self.removals = Rows[tuple[int, int, int]]("QQI")
         self._stack_ids = IdMap()
@@ -180,7 +181,8 @@ class TraceState:
         finally:
             segment, forget = self.segment, bool(flags & RESET_THREADS)
             before_start = self.info is not None and time < self.info.sync_ticks
-            self.begins_late |= before_start and segment == 0
+            if before_start and segment == len(self.ahead) < AHEAD_LIMIT:
+                self.ahead.append(time)
             self._account(
                 partial(self.lost.add_sequence_point, segment, time, rows, forget=forget, before_start=before_start)
             )

@@ -80,11 +80,11 @@ def write_nettrace(
     version: int | None = None,
     keep: npt.NDArray[np.bool_] | None = None,
     *,
-    is_part: bool = False,
+    part_ticks: tuple[int, int] | None = None,
 ) -> tuple[int, tuple[str, ...]]:
     """The events that ``keep`` marks (None: all), in nettrace ``version``: 4, 5, 6; None: that of the trace, at least 5. Those of types
-    that a damaged file does not define are left out. ``is_part``: they are of a part of the time. How many were written, and notes of what could
-    not be as it was.
+    that a damaged file does not define are left out. ``part_ticks``: they are of that part of the time. How many were written, and notes of what
+    could not be as it was.
     """
     info = trace.raw.info
     if info is None:
@@ -102,7 +102,7 @@ def write_nettrace(
         contents, order = in_time_order(contents)
         keep = keep[order]
     with _of_damaged([trace]):
-        rewrite(contents, Writer.like(file, info, version=version), keep=keep, is_part=is_part)
+        rewrite(contents, Writer.like(file, info, version=version), keep=keep, part_ticks=part_ticks)
     return count, notes
 
 
@@ -145,7 +145,10 @@ def trim(
     trace = open_trace(source)
     trace.raw.require_within(trace.raw.ticks_between(start_s, end_s))
     check_outputs([output], force=force, sources=[source], replaces=True)
-    return _part(trace, output, part_of(trace, time=(start_s, end_s), naming=not strict), force, is_part=True)
+    part = recorded_of(trace).between(start_s, end_s)
+    ticks = [trace.raw.meaning.ticks_at(1e9 * at) for at in part[:2]]
+    keep = part_of(trace, time=(start_s, end_s), naming=not strict)
+    return _part(trace, output, keep, force, part_ticks=(ticks[0], ticks[1]))
 
 
 def filter_events(
@@ -167,9 +170,11 @@ def filter_events(
     return _part(trace, output, part_of(trace, metadata_ids=wanted, naming=not strict), force)
 
 
-def _part(trace: Trace, output: Path, keep: npt.NDArray[np.bool_], force: bool, *, is_part: bool = False) -> Rewritten:
+def _part(
+    trace: Trace, output: Path, keep: npt.NDArray[np.bool_], force: bool, *, part_ticks: tuple[int, int] | None = None
+) -> Rewritten:
     with replacing(output, force=force) as file:
-        events, notes = write_nettrace(trace, file, keep=keep, is_part=is_part)
+        events, notes = write_nettrace(trace, file, keep=keep, part_ticks=part_ticks)
         size = file.tell()
     return Rewritten(path=output, size_bytes=size, events=events, damage=_findings([trace]), notes=notes)
 

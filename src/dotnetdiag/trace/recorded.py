@@ -1,9 +1,9 @@
 """Which part of the time a recording tells of: shares and rates are of that, and what has not ended lasts until then.
 
 A runtime writes ``ProcessInfo`` when it ends a session, and the rundown behind it, which takes 0.02 to 0.3 s (3.1 to 10): nothing else is recorded
-meanwhile. A part of a longer recording says that it is one (``Findings.begins_late``): it tells of the time from the first to the last of its events
-but for those that are kept for the names they give. In a recording of several processes, as merged ones are, each has its own time, where all have
-said that their sessions end: nothing is known of a process behind that.
+meanwhile. A part of a longer recording says that it is one (``Findings.begins_late``), and which where it was cut out (``Findings.part_ticks``).
+Without that it tells of the time from the first to the last of its events but for those that are kept for the names they give. In a recording of
+several processes, as merged ones are, each has its own time, where all have said that their sessions end: nothing is known of a process behind that.
 """
 
 from __future__ import annotations
@@ -48,6 +48,11 @@ class Recorded(NamedTuple):
     def of(self, pid: int) -> Recorded:
         """That of one process."""
         return Recorded(*self.by_process.get(pid, (self.begin_s, self.end_s)))
+
+    def between(self, start_s: float | None, end_s: float | None) -> Recorded:
+        """That of the part from one time to another."""
+        begin_s, most = (max(self.begin_s, start_s or 0.0), math.inf if end_s is None else end_s)
+        return Recorded(begin_s, max(begin_s, min(self.end_s, most)))
 
     def ends_ms(self, pids: Array) -> Array:
         """When each of these processes was recorded no more."""
@@ -133,7 +138,12 @@ def _of_part(trace: Trace) -> Recorded:
 
 
 def ticks_of_part(trace: Trace) -> tuple[int, int] | None:
-    """From the first to the last of the events of a part of a recording that are not there for the names they give; None where it has no others."""
+    """That of a part of a recording. What it does not say is told by the first and the last of the events that are not there for the names they
+    give; None where it has no others.
+    """
+    begin, end = trace.raw.source.scan.part_ticks or (None, None)
+    if begin is not None and end is not None:
+        return begin, end
     from dotnetdiag.trace.part import naming_types
 
     names = naming_types(trace)
@@ -143,4 +153,6 @@ def ticks_of_part(trace: Trace) -> tuple[int, int] | None:
         if number not in names
         for tick in (row.first, row.last)
     ]
+    if begin is not None:
+        return begin, max(ticks, default=begin)
     return (min(ticks), max(ticks)) if ticks else None
