@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.sample_sums import Sampled, SampledFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import own_frames
-from dotnetdiag.analysis.stuck import Stuck
+from dotnetdiag.analysis.stuck import LostBy, Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.wait_findings import of_deadlock, of_stuck_pool, of_waits
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
@@ -40,7 +40,7 @@ from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.parts import parts
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, ranked
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -57,7 +57,9 @@ INDUCED_AGGRESSIVE = 17
 LEAST_SHOWN = 0.05
 """Per cent that are not shown as 0.0."""
 MOST_PROCESSES = 3
-"""Of a recording of several so many are named whose collections stand out."""
+"""Of a recording of several so many are named to each question."""
+MOST_APART = 32
+"""Processes that are asked by themselves; those that come behind them are asked together."""
 MANY, MANY_A_SECOND, THROW_MS = 20, 10.0, 0.02
 """Exceptions, and what one costs about."""
 LAST_MS, DEATH = 1000.0, 100.0
@@ -68,6 +70,7 @@ HOT_SHARE, BUSY_SHARE = 0.3, 0.1
 ERRORS = ("Error", "Critical")
 """Levels of messages."""
 NOTHING = "nothing stands out"
+_NOT_KNOWN = Recorded(0.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +142,8 @@ class Answers:
     logs: LogReport
     cpu: Sampled
     losses: Losses
+    lost_by: LostBy
+    """How many events a process has lost; None where that is not known."""
     recorded: Recorded
     runtime: RuntimeFacts = field(default_factory=RuntimeFacts)
 
@@ -152,10 +157,66 @@ def advice(trace: Trace) -> AdviceReport:
 
 class AdviceFold:
     """What :func:`advice` asks, window by window. ``seconds``: how long was recorded; ``runtime``: what is known of it; both are asked in
-    the end.
+    the end. Of a recording of several processes each is asked by itself, the first :data:`MOST_APART` of them: what is much, slow or usual in
+    one is not so in another, whose recording may have been longer besides.
     """
 
     def __init__(self, *, seconds: Seconds, runtime: Callable[[], RuntimeFacts] = RuntimeFacts) -> None:
+        self._seconds, self._runtime = seconds, runtime
+        self._others = _Questions(seconds, runtime)
+        """Of a recording that tells no processes apart, and of those that are too many."""
+        self._apart: dict[int, _Questions] = {}
+        self._losses = LossesToTell()
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Whatever one of the questions does."""
+        return self._others.wants(schema)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        self._losses.of(window)
+        if not window.trace.meaning.has_processes:
+            self._others.feed(window)
+            return
+        pids, which = ranked(window.trace.meaning.pid(window.headers)[0])
+        left = np.zeros(len(window), np.bool_)
+        for at, pid in enumerate(pids.tolist()):
+            is_own = which == at
+            if pid not in self._apart and len(self._apart) == MOST_APART:
+                left |= is_own
+            else:
+                self._of(pid).feed(window if len(pids) == 1 else window.some(np.flatnonzero(is_own)))
+        if left.any():
+            self._others.feed(window.some(np.flatnonzero(left)))
+        elif not len(window):
+            self._others.feed(window)
+
+    def _of(self, pid: int) -> _Questions:
+        if pid not in self._apart:
+            self._apart[pid] = _Questions(
+                lambda: (recorded_in(self._seconds) or _NOT_KNOWN).of(pid), lambda: self._runtime().of(pid)
+            )
+        return self._apart[pid]
+
+    def result(self) -> AdviceReport:
+        """The answer, once."""
+        apart, self._apart = self._apart, {}
+        others, self._others = self._others, _Questions(self._seconds, self._runtime)
+        said, losses = list[_Said](), self._losses
+        for pid in sorted(apart):
+            one = apart.pop(pid)
+            said.append(_said_of(one.answers(losses), pid))
+            del one  # what it kept is given back before the next is asked
+        if others.has_some or not said:
+            said.append(_said_of(others.answers(losses)))
+        seconds = (recorded_in(self._seconds) or _NOT_KNOWN).seconds
+        return _report(said, losses.told, seconds, is_of_several=losses.is_of_several)
+
+
+class _Questions:
+    """All of them, to one process, or to a recording that tells of none."""
+
+    def __init__(self, seconds: Seconds, runtime: Callable[[], RuntimeFacts]) -> None:
         self._seconds, self._runtime = seconds, runtime
         self._folds: dict[str, Fold[Any]] = {
             "gc": GcFold(seconds=seconds),
@@ -169,30 +230,30 @@ class AdviceFold:
             "logs": LogsFold(rows=False),
             "cpu": SampledFold(),
         }
-        self._losses = LossesToTell()
+        self.has_some = False
+        """Whether there was a window."""
 
     def wants(self, schema: EventSchema) -> bool:
-        """Whatever one of the questions does."""
+        """Whatever one of them does."""
         return any(one.wants(schema) for one in self._folds.values())
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
-        self._losses.of(window)
+        self.has_some = True
         for one in self._folds.values():
             one.feed(window)
 
-    def result(self) -> AdviceReport:
-        """The answer, once."""
+    def answers(self, losses: LossesToTell) -> Answers:
+        """What each has found, once."""
         names, folds = tuple(self._folds), list(self._folds.values())
         self._folds = {}
         made = dict(zip(names, map(_brief, results_of(folds)), strict=True))
-        return advice_of(
-            Answers(
-                **made,
-                losses=self._losses.told,
-                recorded=recorded_in(self._seconds) or Recorded(0.0, 0.0),
-                runtime=self._runtime(),
-            )
+        return Answers(
+            **made,
+            losses=losses.told,
+            lost_by=losses.lost_by,
+            recorded=recorded_in(self._seconds) or _NOT_KNOWN,
+            runtime=self._runtime(),
         )
 
 
@@ -201,9 +262,22 @@ def _brief(answer: Any) -> Any:
     return replace(answer, requests=answer.requests[:0]) if isinstance(answer, RequestReport) else answer
 
 
+class _Said(NamedTuple):
+    """Of one process: what stands out, why kinds of reports have nothing (None: they have some), and whose methods have no names."""
+
+    found: Sequence[Finding]
+    lacking: Mapping[str, Sequence[str] | None]
+    unnamed: Sequence[str]
+    pid: int | None
+
+
 def advice_of(answers: Answers) -> AdviceReport:
     """What stands out in answers that are there."""
-    found = sorted(_findings(answers), key=lambda one: -one.severity)
+    return _report([_said_of(answers)], answers.losses, answers.recorded.seconds)
+
+
+def _said_of(answers: Answers, pid: int | None = None) -> _Said:
+    found = list(_findings(answers))
     looked: Mapping[str, tuple[bool, Sequence[str]]] = {
         "gc": (answers.gc.totals.count > 0, answers.gc.notes),
         "allocations": (answers.allocations.totals.count > 0, answers.allocations.notes),
@@ -218,11 +292,25 @@ def advice_of(answers: Answers) -> AdviceReport:
         "logs": (answers.logs.totals.count > 0, answers.logs.notes),
         "topN": _looked_at_cpu(answers),
     }
-    lacking = {name: "; ".join(notes) for name, (has_some, notes) in looked.items() if not has_some}
     told = {one.text for one in found}
     notes = [
         note for one in found for note in getattr(getattr(answers, one.question, None), "notes", ()) if note not in told
     ]
+    return _Said(
+        found=found,
+        lacking={name: None if has_some else notes for name, (has_some, notes) in looked.items()},
+        unnamed=[note for note in notes if nameless.tells_of_names(note)],
+        pid=pid,
+    )
+
+
+def _report(said: Sequence[_Said], losses: Losses, seconds: float, *, is_of_several: bool = False) -> AdviceReport:
+    """Of one process, or of several, whose findings say of which they are."""
+    found = sorted(
+        _told_by_process(said) if is_of_several else (found for one in said for found in one.found),
+        key=lambda one: -one.severity,
+    )
+    nothing = {name for name in said[0].lacking if all(one.lacking[name] is not None for one in said)}
     return AdviceReport(
         findings=Table(
             {
@@ -235,23 +323,41 @@ def advice_of(answers: Answers) -> AdviceReport:
             title="what stands out",
             units={"severity": "%"},
             notes=[] if found else [NOTHING],
-            losses=answers.losses,
+            losses=losses,
         ),
-        lacking=lacking,
-        seconds=answers.recorded.seconds,
-        unnamed=tuple(dict.fromkeys(note for note in notes if nameless.tells_of_names(note))),
+        lacking={
+            name: "; ".join(dict.fromkeys(note for one in said for note in one.lacking[name] or ()))
+            for name in said[0].lacking
+            if name in nothing
+        },
+        seconds=seconds,
+        unnamed=tuple(dict.fromkeys(note for one in said for note in one.unnamed)),
     )
+
+
+def _told_by_process(said: Sequence[_Said]) -> Iterator[Finding]:
+    """Of each question those of the processes that it costs most."""
+    of_question: dict[str, list[tuple[Finding, int | None]]] = {}
+    for one in said:
+        for finding in one.found:
+            of_question.setdefault(finding.question, []).append((finding, one.pid))
+    for some in of_question.values():
+        some.sort(key=lambda told: -told[0].severity)
+        most = [*dict.fromkeys(pid for _, pid in some)][:MOST_PROCESSES]
+        for finding, pid in some:
+            if pid in most:
+                yield finding if pid is None else replace(finding, text=f"process {pid}: {finding.text}")
 
 
 def _findings(answers: Answers) -> Iterator[Finding]:
     seconds = answers.recorded.seconds
     yield from _of_gc(answers.gc, answers.allocations, answers.recorded)
-    yield from _of_contention(answers.contention, answers.recorded)
+    yield from _of_contention(answers.contention, answers.recorded, answers.lost_by)
     yield from of_pool(answers.threadpool, seconds, lambda: answers.cpu.profile, lambda: answers.waits.profile)
     yield from of_waits(answers.waits, seconds)
     yield from of_deadlock(answers.cpu, answers.contention)
     yield from of_stuck_pool(answers.cpu, answers.threadpool)
-    yield from of_requests(answers.requests, answers.recorded)
+    yield from of_requests(answers.requests, answers.recorded, answers.lost_by)
     if answers.losses.damage:
         yield from of_death(answers.exceptions, answers.recorded)
     yield from of_exceptions(answers.exceptions, seconds)
@@ -354,10 +460,10 @@ def _allocated(made: GcReport, allocated: AllocationReport) -> str:
     return text
 
 
-def _of_contention(made: WaitReport, recorded: Recorded) -> Iterator[Finding]:
+def _of_contention(made: WaitReport, recorded: Recorded, lost_by: LostBy) -> Iterator[Finding]:
     totals, seconds = made.totals, recorded.seconds
     if totals.unfinished:
-        stuck = Stuck(made.waits, recorded)
+        stuck = Stuck(made.waits, recorded, lost_by)
         severity = DEADLOCK if stuck.circle else share_of(stuck.longest_ms, seconds)
         # of threads that take turns at a lock one always waits: for no longer than others have, that is no more than what is told below
         is_usual = not stuck.circle and stuck.longest_ms <= totals.max_ms

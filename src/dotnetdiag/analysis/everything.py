@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.advice import Answers, advice_of
+from dotnetdiag.analysis.advice import Answers, advice, advice_of
 from dotnetdiag.analysis.allocations import AllocationsFold
 from dotnetdiag.analysis.exceptions import ExceptionsFold
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, fold, seconds_of
@@ -23,6 +24,7 @@ from dotnetdiag.analysis.tasks import TasksFold
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold
 from dotnetdiag.analysis.threads import ThreadsFold
 from dotnetdiag.analysis.waits import ContentionFold, WaitsFold
+from dotnetdiag.trace.lost_between import lost_by
 from dotnetdiag.trace.trace import Trace
 
 
@@ -59,8 +61,10 @@ def everything(trace: Trace) -> Everything:
         **{name: made[name] for name in asked},
         cpu=made["topN"],
         losses=trace.raw.losses,
+        lost_by=partial(lost_by, trace.raw),
         recorded=seconds(),
         runtime=facts_of(trace)(),
     )
     cpu = made["topN"].profile
-    return Everything(reports={"advice": advice_of(answers), **made, "topN": cpu}, cpu=cpu)
+    told = advice(trace) if trace.raw.meaning.is_of_several else advice_of(answers)  # which asks each process
+    return Everything(reports={"advice": told, **made, "topN": cpu}, cpu=cpu)

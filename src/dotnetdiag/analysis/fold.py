@@ -18,6 +18,7 @@ from dotnetdiag.table import Losses
 from dotnetdiag.table.losses import NONE as NO_LOSSES
 from dotnetdiag.trace.fields import FieldSource, join_fields
 from dotnetdiag.trace.freed import give_back_freed
+from dotnetdiag.trace.lost_between import lost_by
 from dotnetdiag.trace.met import windows_as_met
 from dotnetdiag.trace.recorded import Recorded, recorded_of
 from dotnetdiag.trace.source import lookup, wanted_of
@@ -137,6 +138,15 @@ class LossesToTell:
     def told(self) -> Losses:
         """They; none where there was no window."""
         return NO_LOSSES if self._trace is None else self._trace.losses
+
+    @property
+    def is_of_several(self) -> bool:
+        """Whether these are windows of several processes."""
+        return self._trace is not None and self._trace.meaning.is_of_several
+
+    def lost_by(self, pid: int) -> int | None:
+        """How many events a process has lost at most; None where that is not known."""
+        return 0 if self._trace is None else lost_by(self._trace, pid)
 
 
 class OfTypes:

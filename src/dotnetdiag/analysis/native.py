@@ -9,6 +9,7 @@ from dotnetdiag._dataclasses import dataclass, replace
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.profile import Array
+    from dotnetdiag.trace.process import ProcessDetails
     from dotnetdiag.trace.trace import Trace
 
 NO_SAMPLER = "NativeAOT has no sample profiler, which takes the stacks"
@@ -34,18 +35,27 @@ class RuntimeFacts:
     """Whether its sampler says which threads run; of several runtimes, whether that of one does."""
     untold: frozenset[int | None] = frozenset()
     """Of several the processes whose sampler does not."""
+    native: frozenset[int | None] = frozenset()
+    """Of several those that are NativeAOT's."""
     major: int = 0
     """Of its version; 0: not known."""
 
     def of(self, pid: int) -> RuntimeFacts:
         """Of one of several processes."""
-        return replace(self, tells_states=False) if pid in self.untold else self
+        states, native = self.tells_states and pid not in self.untold, self.is_native or pid in self.native
+        if (states, native) == (self.tells_states, self.is_native):
+            return self
+        return replace(self, tells_states=states, is_native=native)
 
 
 def is_of_native(trace: Trace) -> bool:
     """Whether it says of its process what NativeAOT says: who it is, but neither its runtime nor the number of processors."""
     found = trace.processes
-    return bool(found) and all(one.os and one.runtime is None and one.processors is None for one in found)
+    return bool(found) and all(map(_is_native, found))
+
+
+def _is_native(process: ProcessDetails) -> bool:
+    return bool(process.os) and process.runtime is None and process.processors is None
 
 
 def are_states_told(states: Array, count: Array, runtime: RuntimeFacts) -> bool:
@@ -75,6 +85,7 @@ def facts_of(trace: Trace) -> Callable[[], RuntimeFacts]:
             is_native=is_of_native(trace),
             tells_states=some or not untold,
             untold=untold if some else frozenset(),
+            native=frozenset(one.pid for one in trace.processes if _is_native(one)),
         )
 
     return facts

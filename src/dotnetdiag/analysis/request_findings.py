@@ -12,6 +12,7 @@ from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_tails import LEAST_SHARE, ONE_IN
 from dotnetdiag.analysis.requests import RequestReport
+from dotnetdiag.analysis.stuck import LostBy
 from dotnetdiag.trace.recorded import Recorded
 
 SLOW_MS, SLOWER = 20.0, 5.0
@@ -45,14 +46,17 @@ QUEUED_SHARE = 0.5
 """Of the time of requests that went out: from here on it is told that they waited for a connection."""
 
 
-def of_requests(made: RequestReport, recorded: Recorded) -> Iterator[Finding]:
+def of_requests(made: RequestReport, recorded: Recorded, lost_by: LostBy | None = None) -> Iterator[Finding]:
     """That requests failed, waited for a connection, or took far longer than others."""
     by_route, seconds = made.by_route.to_pylist(), recorded.seconds
     for kind, what in CALLS.items():
         unknown = made.totals.unknown_failures.get(kind, 0)
         yield from _of_failures([row for row in by_route if row["kind"] == kind], what, unknown)
-    if made.by_route.losses.lost == 0:  # the ends may be among what was lost
-        yield from _under_way(by_route, recorded)
+    lost = made.by_route.losses.lost
+    still = [row for row in by_route if row["kind"] in CALLS and row["unfinished"]]
+    is_whole = {pid: (lost if lost_by is None else lost_by(pid)) == 0 for pid in {row["open_pid"] for row in still}}
+    # elsewhere the ends may be among what was lost
+    yield from _under_way([row for row in still if is_whole[row["open_pid"]]], recorded)
     yield from _of_queues([row for row in by_route if row["queue_ms"]], seconds)
     kinds = {row["kind"] for row in by_route}
     sides = SERVED if kinds & {*SERVED} else ASKED  # what went out took the time of what came in

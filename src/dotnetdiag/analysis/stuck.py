@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -87,23 +87,29 @@ def _owners(waits: Table, still: Mapping[_Key, _Row]) -> dict[_Key, int]:
     return made
 
 
+LostBy: TypeAlias = Callable[[int], int | None]
+"""How many events a process has lost; None where that is not known."""
+
+
 class Stuck:
     """Threads that wait for a lock when the recording ends, for :data:`STILL_MS` and more, or for each other: those of these ``waits`` whose last has
-    no end. None in a recording that has lost events, or does not tell: the end may be among them.
+    no end. Not those of a process that has lost events, or of which that is not told: the end may be among them.
     """
 
-    def __init__(self, waits: Table, recorded: Recorded) -> None:
+    def __init__(self, waits: Table, recorded: Recorded, lost_by: LostBy | None = None) -> None:
+        """``lost_by``: what each process has lost, where that is known; else it may be what the recording has."""
         self.threads, self.longest_ms = 0, 0.0
         self.methods: list[str] = []
         """Where they wait, the one first that waits longest."""
         self.circle: list[tuple[int, int, int]] = []
         """Threads that wait for each other: the process, the thread, and for whom it waits."""
-        if waits.losses.lost != 0:
+        if lost_by is None and waits.losses.lost != 0:
             return
         last = dict[_Key, _Row]()
         for piece in waits.pieces():
             last.update(_last_of_threads(piece))
-        is_open = {key: row for key, row in last.items() if row.is_open}
+        is_whole = {pid: lost_by is None or lost_by(pid) == 0 for pid in {pid for pid, _ in last}}
+        is_open = {key: row for key, row in last.items() if row.is_open and is_whole[key[0]]}
         owner = _owners(waits, is_open) if len(is_open) > 1 else {}
         in_circle = _in_circles(owner)
         self.circle = sorted((pid, tid, owner[pid, tid]) for pid, tid in in_circle)

@@ -16,7 +16,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.fold import OfTypes, Seconds, fold, recorded_in, seconds_of
+from dotnetdiag.analysis.fold import LossesToTell, OfTypes, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having, whole_numbers
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
@@ -125,6 +125,7 @@ class ContentionFold:
             KeptEvents(having(GOT), ("DurationNs",)),
             lasted=_told_ms,
         )
+        self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Begins and ends of contentions."""
@@ -132,13 +133,14 @@ class ContentionFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
+        self._losses.of(window)
         self._events.feed(window)
 
     def result(self) -> WaitReport:
         """The answer, of what came until now; more may come, and another be asked for."""
         made = _with_ids(_Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION), self._runtime)
         recorded = recorded_in(self._seconds) if made.totals.unfinished else None
-        stuck = None if recorded is None else Stuck(made.waits, recorded)
+        stuck = None if recorded is None else Stuck(made.waits, recorded, self._losses.lost_by)
         return made if stuck is None or not stuck.threads else made.with_notes((*made.notes, stuck.text()))
 
 

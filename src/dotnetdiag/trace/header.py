@@ -137,6 +137,11 @@ class HeaderMeaning:
         return row if row.process_id is not None else replace(row, process_id=self.info.process_id)
 
     @property
+    def has_processes(self) -> bool:
+        """Whether threads say of which process they are."""
+        return self._threads is not None
+
+    @property
     def is_of_several(self) -> bool:
         """Whether there are threads of several processes; 0, which is the kernel's, is none."""
         if self._threads is None:

@@ -1,4 +1,4 @@
-"""Whether a thread lost events between two times: what begins before them and ends behind them may be of two."""
+"""Who lost events, and when: what begins before them and ends behind them may be of two."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _TICK_MS = 1e-6
 """Of times that were told in ns."""
+
+
+def lost_by(context: Context, pid: int) -> int | None:
+    """How many events a process has lost at most, which counts those that may be of any; None where that is not known."""
+    lost = context.losses.lost
+    if not lost or not isinstance(context, RawTrace) or not context.meaning.has_processes:
+        return lost
+    of_others = sum(
+        count
+        for thread, count in context.lost.by_thread.items()
+        if context.meaning.thread(thread).process_id not in (pid, None)
+    )
+    return lost - of_others
 
 
 class LostBetween:

@@ -317,6 +317,10 @@ class EventTable(Table):
         """Some rows as a table of their own."""
         return self._with(self.headers[first:last])
 
+    def some(self, rows: Array) -> EventTable:
+        """The events at some places, ascending, as a table of their own."""
+        return self._with(self.headers.later(rows))
+
     def _with(self, headers: HeaderColumns, *, names: bool | None = None) -> EventTable:
         schemas = self.schemas
         if len(schemas) > len(headers):
