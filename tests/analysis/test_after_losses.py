@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
-from tests.analysis.test_gc import COMPACTING, event, in_background
+from tests.analysis.test_exceptions import CATCH, CATCH_OVER, FINALLY, FINALLY_OVER, of, throw
+from tests.analysis.test_gc import COMPACTING, event, in_background, tick
 from tests.analysis.test_gc_rows import made_up
 from tests.analysis.test_waits import begins, ends
 from tests.analysis.traces import MS, Seen, traced
 from tests.nettrace.recordings import data_of, recording
 
+from dotnetdiag.analysis.advice import of_death
+from dotnetdiag.analysis.exceptions import exceptions
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport, gc
+from dotnetdiag.analysis.request_kinds import HOSTING
+from dotnetdiag.analysis.requests import requests
 from dotnetdiag.analysis.waits import waits
+from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.nettrace.loss import Gap
 from dotnetdiag.recipes.trace_rewrite import trim
+from dotnetdiag.trace.part import RUNTIME
+from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -131,3 +143,104 @@ def test_a_collection_in_the_background_without_an_end_may_have_more_pauses() ->
 def test_what_nothing_tells_of_promoted_bytes_is_no_0() -> None:
     made = without(data_of("gccollect-10.nettrace"), lambda window: named(window, "GC/HeapStats"))
     assert (made.totals.promoted_bytes, {*made.collections.values("promoted_bytes")}) == (None, {None})
+
+
+def losing(trace: Trace, thread: int, after: float | None, before: float) -> Trace:
+    """A thread of it has lost an event between two times in ms; before the first of its events where there is no ``after``."""
+    lost = trace.raw.lost
+    lost.total += 1
+    lost.by_thread[thread] = lost.by_thread.get(thread, 0) + 1
+    gap = Gap(
+        capture_thread=thread,
+        segment=0,
+        after=None if after is None else round(after * MS),
+        before=round(before * MS),
+        count=1,
+    )
+    lost.gaps.append(gap)
+    return trace
+
+
+def in_time(*events: Seen) -> Trace:
+    """One event every ms, from 1 on."""
+    return traced(*(replace(one, ms=float(ms)) for ms, one in enumerate(events, 1)))
+
+
+CAUGHT = [throw("lost"), of(FINALLY, "Inner"), of(FINALLY_OVER), of(CATCH, "Main"), of(CATCH_OVER)]
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "told"),
+    [
+        (None, 1, (3.0, 1.0, 1, 1.0)),  # before the throw
+        (1, 2, (None, None, None, None)),
+        (3, 4, (None, None, None, None)),
+        (4, 5, (3.0, None, 1, 1.0)),  # while it was handled
+        (5, 9, (3.0, 1.0, 1, 1.0)),
+    ],
+)
+def test_of_an_exception_is_told_what_no_loss_leaves_to_another(
+    after: float | None, before: float, told: tuple[float | None, ...]
+) -> None:
+    made = exceptions(losing(in_time(*CAUGHT), 1, after, before))
+    (row,) = made.thrown.to_pylist()
+    assert tuple(row[name] for name in ("catch_ms", "handled_ms", "finallys", "finally_ms")) == told
+    assert (row["caught_by"] is None) == (row["catch_ms"] is None)
+    assert (made.totals.caught or 0, len(made.by_catch)) == ((1, 1) if told[0] else (0, 0))
+    of_another = exceptions(losing(in_time(*CAUGHT), 2, 1, 4))
+    assert of_another.thrown.to_pylist() == exceptions(in_time(*CAUGHT)).thrown.to_pylist()
+
+
+def test_what_was_thrown_last_is_not_said_to_be_the_death_where_its_catch_may_be_lost() -> None:
+    made = exceptions(in_time(throw("last"), of(FINALLY, "Inner"), of(FINALLY_OVER)))
+    ends_s = Recorded(0.0, 0.01)
+    assert len([*of_death(made, ends_s)]) == 1
+    assert [*of_death(made, ends_s, lambda _: 1)] == []
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "allocated"),
+    [
+        (None, None, [30, 70]),
+        (4, 6, [None, 70]),  # ticks, or a collection
+        (None, 6, [None, 70]),
+        (24, 26, [30, None]),
+        (44, 60, [30, 70]),
+    ],
+)
+def test_ticks_tell_nothing_across_a_loss(
+    after: float | None, before: float | None, allocated: list[int | None]
+) -> None:
+    """Of collections in the background, and of the first."""
+    seen = [tick(1, 10), tick(2, 20), *in_background(10, 7), tick(30, 70), *in_background(40, 8)]
+    trace = traced(*seen)
+    told = gc(trace if before is None else losing(trace, 5, after, before))
+    assert told.collections.values("allocated_bytes") == allocated
+    assert told.totals.allocated_bytes == sum(one or 0 for one in allocated)
+
+
+def served(*, has_end: bool) -> Trace:
+    """A request from 10 to 99 ms, and a pause from 50 to 55 ms."""
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, "RequestStart"), (2, "RequestStop")):
+            writer.add_metadata(Metadata(metadata_id=number, provider=HOSTING, event_id=number, name=name))
+        for number in (3, 9):
+            writer.add_metadata(Metadata(metadata_id=number, provider=RUNTIME, event_id=number, name="", version=1))
+        writer.write_event(1, 10 * MS, b"", thread=1, activity=UUID(int=1))
+        writer.write_event(9, 50 * MS, struct.pack("<IIH", 1, 1, 0), thread=3)
+        writer.write_event(3, 55 * MS, bytes(2), thread=3)
+        if has_end:
+            writer.write_event(2, 99 * MS, b"", thread=1, activity=UUID(int=1))
+    return Trace(file.getvalue())
+
+
+def test_what_a_request_spends_whose_end_may_be_lost_is_not_known() -> None:
+    def told(trace: Trace) -> tuple[Any, ...]:
+        made = requests(trace)
+        (row,), (route,) = made.requests.to_pylist(), made.by_route.to_pylist()
+        return row["duration_ms"], row["gc_ms"], route["unfinished"], route["gc_ms"]
+
+    assert told(served(has_end=False)) == (None, 5.0, 1, 5.0)
+    assert told(losing(served(has_end=False), 3, 20, 30)) == (None, None, 1, None)
+    assert told(losing(served(has_end=True), 3, 20, 30)) == (89.0, 5.0, 0, 5.0)

@@ -359,7 +359,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_stuck_pool(answers.cpu, answers.threadpool)
     yield from of_requests(answers.requests, answers.recorded, answers.lost_by)
     if answers.losses.damage:
-        yield from of_death(answers.exceptions, answers.recorded)
+        yield from of_death(answers.exceptions, answers.recorded, answers.lost_by)
     yield from of_exceptions(answers.exceptions, seconds)
     yield from of_jit(answers.jit, seconds)
     yield from _of_logs(answers.logs)
@@ -504,13 +504,14 @@ def _quoted(message: str | None) -> str:
     return f' ("{said}")' if said not in ("", "NULL") else ""
 
 
-def of_death(made: ExceptionReport, recorded: Recorded) -> Iterator[Finding]:
-    """Of a recording that breaks off: that its last exception was not caught, as of a program that dies of one."""
+def of_death(made: ExceptionReport, recorded: Recorded, lost_by: LostBy = lambda _: 0) -> Iterator[Finding]:
+    """Of a recording that breaks off: that its last exception was not caught, as of a program that dies of one; not where the catch may be lost."""
     if not len(made.thrown) or made.count >= max(MANY, MANY_A_SECOND * recorded.seconds):
         return  # of many the last is seldom caught by then
     last = made.thrown.row(len(made.thrown) - 1)
     if (
         last["caught_by"] is not None
+        or lost_by(last["pid"]) != 0
         or last["catch_ms"] is not None
         or 1000 * recorded.of(last["pid"]).end_s - last["start_ms"] > LAST_MS
     ):

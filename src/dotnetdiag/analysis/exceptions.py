@@ -39,6 +39,7 @@ from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import is_among, ranked
+from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -232,6 +233,7 @@ class ExceptionsFold:
             methods=self._methods.names,
             losses=self._losses.told,
             seconds=in_seconds(self._seconds),
+            lost=LostBetween(self._rows.columns.context),
         )
         return answer.report()
 
@@ -291,6 +293,7 @@ class _Answer:
         methods: Sequence[str],
         losses: Losses | None,
         seconds: float | None,
+        lost: LostBetween,
     ) -> None:
         self._rows, self._stacks = thrown.given(), stacks
         self._count, self._is_rethrown = len(self._rows), stacks.told(are_rethrown)
@@ -304,12 +307,13 @@ class _Answer:
         }
         self._catchers = _Catchers(methods, stacks, self._pid[self._thread])
         self._texts["caught_by"] = Text.from_pylist([*self._catchers.names, ""])
-        self._losses, self._seconds = losses, seconds
+        self._losses, self._seconds, self._lost = losses, seconds, lost
 
     def report(self) -> ExceptionReport:
         """The tables."""
         found = _Sums(self._type, self._thread_id[self._thread], self._pid[self._thread])
-        for first, rows in self._rows.slices():
+        for first, some in self._rows.slices():
+            rows = self._without_lost(some)
             which = self._stacks.of(rows["kind"], rows["time"])
             caught_by = self._catchers.of(rows["kind"], rows["caught_by"])
             found.add(first, rows, self._stacks.method[which], self._again(rows["flags"], which), caught_by)
@@ -373,11 +377,11 @@ class _Answer:
         if name == "nested":
             return whole(values("flags") & _NESTED > 0)
         if name in ("catch_ms", "handled_ms"):
-            return number(values(name))
+            return number(np.where(self._is_lost(values, handled=name == "handled_ms"), np.nan, values(name)))
         if name == "method":
             return self._stacks.methods(self._stacks.of(values("kind"), values("time")))
         if name == "caught_by":
-            caught_by = self._catchers.of(values("kind"), values(name))
+            caught_by = self._catchers.of(values("kind"), np.where(self._is_lost(values), -1, values(name)))
             return Coded(self._texts[name], caught_by, mask(caught_by >= 0))
         if name in self._texts:
             which = self._type[values("kind")] if name == "type" else values(name)
@@ -388,7 +392,26 @@ class _Answer:
         """Whether it is told of rows what ran for them: not where nothing is of their processes."""
         pid = self._pid[self._thread[values("kind")]]
         told: Array = ~is_among(pid, self._catchless) | (values("finallys") > 0) | (values("filters") > 0)
-        return told
+        return told & ~self._is_lost(values)
+
+    def _is_lost(self, values: Values, *, handled: bool = False) -> Array:
+        """Of rows whether their threads lost events before they were caught, or ``handled``: what came behind may be of another that was thrown."""
+        thread, begin = self._thread[values("kind")], values("ms")
+        if not self._lost:
+            return np.zeros(len(begin), np.bool_)
+        lasted = values("catch_ms") + values("handled_ms") if handled else values("catch_ms")
+        end = np.where(np.isnan(lasted), np.inf, begin + lasted)
+        return self._lost.of(self._pid[thread], self._tid[thread], begin, end)
+
+    def _without_lost(self, rows: Array) -> Array:
+        """Rows of which none has what may be of another."""
+        if not self._lost:
+            return rows
+        made = rows.copy()
+        is_lost, is_over = self._is_lost(rows.__getitem__), self._is_lost(rows.__getitem__, handled=True)
+        made["catch_ms"][is_lost], made["caught_by"][is_lost] = np.nan, -1
+        made["handled_ms"][is_over] = np.nan
+        return made
 
     def _by_type(self, found: _Sums, notes: Sequence[str]) -> Table:
         groups, order = found.by_type, found.by_type.order()

@@ -18,7 +18,7 @@ from dotnetdiag.table import Losses
 from dotnetdiag.table.losses import NONE as NO_LOSSES
 from dotnetdiag.trace.fields import FieldSource, join_fields
 from dotnetdiag.trace.freed import give_back_freed
-from dotnetdiag.trace.lost_between import lost_by
+from dotnetdiag.trace.lost_between import LostBetween, lost_by
 from dotnetdiag.trace.met import windows_as_met
 from dotnetdiag.trace.recorded import Recorded, recorded_of
 from dotnetdiag.trace.source import lookup, wanted_of
@@ -138,6 +138,10 @@ class LossesToTell:
     def told(self) -> Losses:
         """They; none where there was no window."""
         return NO_LOSSES if self._trace is None else self._trace.losses
+
+    def between(self) -> LostBetween | None:
+        """When that was; None without a window."""
+        return None if self._trace is None else LostBetween(self._trace)
 
     @property
     def is_of_several(self) -> bool:

@@ -11,7 +11,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
-from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ticks_told
+from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ProcessRows
 from dotnetdiag.analysis.kept_events import having, words_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.spread import Spread
@@ -23,9 +23,7 @@ from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.recorded import Recorded, length_of
 from dotnetdiag.trace.spilled import SLICE_ROWS
-from dotnetdiag.trace.spilled_columns import SpilledColumns
 from dotnetdiag.trace.table import EventTable
-from dotnetdiag.trace.tally import SumsBetween
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -117,9 +115,9 @@ class GcFold:
         rows = self._rows.finish(self._events, self._words)
         method, induced, has_names, notes = self._induced()
         notes = notes if rows else (NO_EVENTS,)
-        losses = self._losses.told
+        losses, lost = self._losses.told, self._losses.between() or None
         columns = _Columns(
-            [(own, self._events.ticked(pid)) for pid, own in rows],
+            [ProcessRows(own, self._events.ticked(pid), lost and lost.of_process(pid)) for pid, own in rows],
             {name: Text.from_pylist([*texts.names, ""]) for name, texts in self._rows.texts.items()},
             method,
         )
@@ -169,13 +167,11 @@ class GcFold:
 class _Columns:
     """Makes columns of the table, here or where it was sent to: of rows of each process, and what its ticks tell."""
 
-    def __init__(
-        self, processes: Sequence[tuple[SpilledColumns, SumsBetween | None]], words: Mapping[str, Text], method: Coded
-    ) -> None:
+    def __init__(self, processes: Sequence[ProcessRows], words: Mapping[str, Text], method: Coded) -> None:
         self._processes, self._words, self._method = processes, words, method
 
     def __len__(self) -> int:
-        return sum(len(rows) for rows, _ in self._processes)
+        return sum(len(one.rows) for one in self._processes)
 
     def __call__(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         return {name: self._made(name, lambda of: self.values(of, first, last)) for name in names}
@@ -183,16 +179,16 @@ class _Columns:
     def told_s(self, begins_s: Sequence[float]) -> float:
         """For how long what was allocated is told, in seconds. ``begins_s``: when what is recorded of each process begins."""
         spans = list[tuple[float, float]]()
-        for (rows, ticks), begin_s in zip(self._processes, begins_s, strict=True):
-            is_first_told = not np.isnan(ticks_told(rows, ticks, 0, 1)[0])
-            first, last = (float(rows.column("start_ms", at, at + 1)[0]) / 1000.0 for at in (0, len(rows) - 1))
+        for one, begin_s in zip(self._processes, begins_s, strict=True):
+            is_first_told = not np.isnan(one.allocated(0, 1)[0])
+            first, last = (float(one.rows.column("start_ms", at, at + 1)[0]) / 1000.0 for at in (0, len(one.rows) - 1))
             spans.append((begin_s if is_first_told else first, last))
         return length_of(spans)
 
     @property
     def lacks_ticks(self) -> bool:
         """Whether there are some behind the first of which only ticks tell what was allocated, and none tells it."""
-        for rows in (rows for rows, ticks in self._processes if ticks is None):
+        for rows in (one.rows for one in self._processes if one.ticks is None):
             for first in range(1, len(rows), SLICE_ROWS):
                 values, place = (
                     rows.column(name, first, min(first + SLICE_ROWS, len(rows))) for name in (ALLOCATED, "place")
@@ -203,18 +199,18 @@ class _Columns:
 
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
         """All of them, of which those that are not in memory are read when somebody asks."""
-        if all(rows.is_held for rows, _ in self._processes):
+        if all(one.rows.is_held for one in self._processes):
             return answer_table("collections", self(COLUMNS, 0, len(self)), notes, losses)
         return answer_sliced("collections", COLUMNS, len(self), self, notes, losses, gathered=self.gathered)
 
     def values(self, name: str, first: int, last: int) -> Array:
         """Of some rows, NaN where a figure is not known."""
         found, begin = list[Array](), 0
-        for rows, ticks in self._processes:
-            of = max(first - begin, 0), min(last - begin, len(rows))
+        for one in self._processes:
+            of = max(first - begin, 0), min(last - begin, len(one.rows))
             if of[0] < of[1]:
-                found.append(ticks_told(rows, ticks, *of) if name == ALLOCATED else rows.column(name, *of))
-            begin += len(rows)
+                found.append(one.allocated(*of) if name == ALLOCATED else one.rows.column(name, *of))
+            begin += len(one.rows)
         return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0)
 
     def gathered(self, names: Sequence[str], rows: Sequence[int]) -> dict[str, Column]:

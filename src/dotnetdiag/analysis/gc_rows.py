@@ -7,7 +7,7 @@ When there are :data:`MOST_KEPT` their events are looked at, rows are made of th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dotnetdiag.analysis.gc_process import COMPACT, MARKS, NEVER, PLAN, RELOCATE
 from dotnetdiag.analysis.kept_events import NONE, Texts
 from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.freed import give_back_freed
+from dotnetdiag.trace.lost_between import Spans
 from dotnetdiag.trace.spilled_columns import SpilledColumns
 from dotnetdiag.trace.tally import SumsBetween
 
@@ -159,17 +160,28 @@ class CollectionRows:
         return found
 
 
-def ticks_told(rows: SpilledColumns, ticks: SumsBetween | None, first: int, last: int) -> Array:
-    """``allocated_bytes`` of some rows of one process, with what its ticks tell."""
-    values = rows.column(ALLOCATED, first, last)
-    if ticks is None:
+class ProcessRows(NamedTuple):
+    """The collections of one process, what its allocation ticks tell, and when events were lost."""
+
+    rows: SpilledColumns
+    ticks: SumsBetween | None
+    lost: Spans | None = None
+
+    def allocated(self, first: int, last: int) -> Array:
+        """``allocated_bytes`` of some rows; NaN where that is not known, as where ticks tell it of which some were lost, or a collection."""
+        values = self.rows.column(ALLOCATED, first, last)
+        if self.ticks is None:
+            return values
+        place = self.rows.column("place", first, last)
+        own = np.flatnonzero(place >= 0)
+        if len(own):
+            values = values.copy()
+            values[own] = self.ticks.at(place[own])
+            if self.lost is not None:
+                start = self.rows.column("start_ms", max(first - 1, 0), last)
+                start = start if first else np.append(-np.inf, start)
+                values[own[self.lost.within(start[own], start[own + 1])]] = np.nan
         return values
-    place = rows.column("place", first, last)
-    own = np.flatnonzero(place >= 0)
-    if len(own):
-        values = values.copy()
-        values[own] = ticks.at(place[own])
-    return values
 
 
 def _last_over(made: ProcessCollections) -> int | None:

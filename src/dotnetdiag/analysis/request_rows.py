@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
-from dotnetdiag.trace.distinct import is_among, ranked
+from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.scratch import MappedArrays
 from dotnetdiag.trace.spilled import SLICE_ROWS, SpilledRows
 
@@ -54,11 +54,16 @@ _FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind
 class RequestRows:
     """The spans that are shown: all but those that only hold others together."""
 
-    def __init__(self, spans: RequestSpans, costs: RequestCosts | None) -> None:
+    def __init__(
+        self, spans: RequestSpans, costs: RequestCosts | None, lost_by: Callable[[int], int | None] = lambda _: 0
+    ) -> None:
+        """``lost_by``: how many events a process has lost; of one that has some, what a request without an end spent until it ended is not known."""
         self.has_activities = spans.has_activities
         told: Mapping[str, Array] = {} if costs is None else costs.told(spans)
         self._told = {name: told.get(name, np.zeros(0, np.int64)) for name in COSTS}
         """Of which processes a cost is told, ascending."""
+        pids = distinct(np.concatenate([*self._told.values()])).tolist()
+        self._losing = np.array([pid for pid in pids if lost_by(pid) != 0], np.int64)
         self._kinds = Text.from_pylist([kind.name for kind in KINDS])
         self._labels, self._reasons = Text.from_pylist([*spans.labels]), [*spans.reasons]
         self._nameless = self._reasons.index(NO_REASON) if NO_REASON in self._reasons else _NEVER
@@ -95,6 +100,7 @@ class RequestRows:
         self._counts += np.bincount(kind, minlength=len(KINDS))
         self._failed += int(has_failed.sum())
         is_unknown = some["is_unknown"] > 0
+        is_vague = are_vague(some.__getitem__, self._losing)
         still = np.isnan(some["duration_ms"]) & ~is_unknown
         self._unfinished += int(still.sum())
         self.unknown += int(is_unknown.sum())
@@ -121,8 +127,8 @@ class RequestRows:
                 "queued": ~np.isnan(queued),
                 "queue_ms": np.nan_to_num(queued),
             }
-            | {name: np.where(is_unknown, 0.0, some[name]) for name in COSTS}
-            | {_TOLD.format(name): is_among(some["pid"], pids) & ~is_unknown for name, pids in self._told.items()},
+            | {name: np.where(is_vague, 0.0, some[name]) for name in COSTS}
+            | {_TOLD.format(name): is_among(some["pid"], pids) & ~is_vague for name, pids in self._told.items()},
         )
         rows = np.flatnonzero(has_failed)
         self._failures.add([group[rows], reason[rows]], numbers[rows])
@@ -148,7 +154,8 @@ class RequestRows:
         """All of them."""
 
         ways = Text.from_pylist([*self._ways]), self._way
-        made = _Columns(self._rows, self._kinds, self._labels, ways, Text.from_pylist([*self._reasons, ""]), self._told)
+        reasons = Text.from_pylist([*self._reasons, ""])
+        made = _Columns(self._rows, self._kinds, self._labels, ways, reasons, self._told, self._losing)
         return answer_sliced("requests", _COLUMNS, len(self), made, notes, losses)
 
     def by_route(self, notes: Sequence[str], losses: Losses) -> Table:
@@ -205,8 +212,10 @@ class _Columns:
         ways: tuple[Text, Array],
         reasons: Text,
         told: Mapping[str, Array],
+        losing: Array,
     ) -> None:
-        """``ways``: routes, and of each label the number of its route."""
+        """``ways``: routes, and of each label the number of its route; ``losing``: processes that have lost events."""
+        self._losing = losing
         self._rows, self._kinds, self._labels, self._reasons, self._told = rows, kinds, labels, reasons, told
         self._ways, self._way = ways
 
@@ -225,10 +234,17 @@ class _Columns:
             return Coded(self._reasons, reason, mask(reason >= 0))
         own = values(name)
         if name in COSTS:
-            return _cost(own, name, is_among(values("pid"), self._told[name]) & (values("is_unknown") == 0))
+            is_told = is_among(values("pid"), self._told[name])
+            return _cost(own, name, is_told & ~are_vague(values, self._losing))
         if name.endswith("_ms"):
             return number(own, ~np.isnan(own))
         return whole(own, {"status": own > 0, "parent": own >= 0}.get(name))
+
+
+def are_vague(values: Values, losing: Array) -> Array:
+    """Of which rows it is not known when they ended, or whether: what they spent until then is not known either."""
+    is_lost: Array = np.isnan(values("duration_ms")) & is_among(values("pid"), losing)
+    return is_lost | (values("is_unknown") > 0)
 
 
 def _cost(values: Array, name: str, known: Array) -> Scalar:

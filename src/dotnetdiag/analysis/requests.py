@@ -190,7 +190,8 @@ class RequestsFold:
         whole = self._copy()
         whole._follow(np.inf)
         has_no_states = whole._costs is not None and self._forget_untold(whole._costs)
-        rows, still = RequestRows(whole._spans, whole._costs), whole._spans.unknown_open
+        rows = RequestRows(whole._spans, whole._costs, self._losses.lost_by)
+        still = whole._spans.unknown_open
         odd = [
             note for note, is_so in ((TOO_DEEP, whole._spans.is_cut), (SHARED_IDS, whole._spans.has_shared)) if is_so
         ]
