@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 from uuid import UUID
 
@@ -10,7 +11,7 @@ import pytest
 from tests.nettrace.kernel_forms import COMPILED_FORMS, FORM_IDS, FORMS, without_kernels
 
 from dotnetdiag.errors import UsageError
-from dotnetdiag.nettrace import GuidTable, fallback, guids
+from dotnetdiag.nettrace import COMPILED, GuidTable, fallback, guids
 from dotnetdiag.nettrace.room import Room
 
 
@@ -71,24 +72,31 @@ def test_the_kernel_stops_before_it_writes_beyond_any_table(kernels: Any) -> Non
         table, pool = np.zeros(slots, np.uint32), np.zeros(16 * room + 5, np.uint8)
         tags = np.zeros(slots, np.uint8)
         state, ids = np.ones(1, np.int64), np.zeros(100, np.uint32)
-        done = kernels.intern_guids(data, starts, 0, keys, state, table, tags, pool, ids)
+        done = kernels.intern_guids(data, starts, 0, keys, 1, state, table, tags, pool, ids)
         assert done == min(100, slots // 8 * 7 - 1, room - 1)
         assert state.tolist() == [done + 1]
         assert ids[:done].tolist() == [*range(1, done + 1)]
         assert not pool[16 * (done + 1) :].any()
         again, other = np.zeros(slots, np.uint32), np.zeros(slots, np.uint8)
-        kernels.index_guids(pool, 1, done // 2 + 1, keys, again, other)
-        kernels.index_guids(pool, done // 2 + 1, done + 1, keys, again, other)
+        kernels.index_guids(pool, 1, 1, done // 2 + 1, keys, again, other)
+        kernels.index_guids(pool, 1, done // 2 + 1, done + 1, keys, again, other)
         assert (again.tolist(), other.tolist()) == (table.tolist(), tags.tolist())
     places = np.array([-1, 1 << 62, len(data) - 15, 0], np.int64)
-    assert kernels.intern_guids(data, places, 0, keys, state, table, tags, pool, ids[:4]) == 4
+    assert kernels.intern_guids(data, places, 0, keys, 1, state, table, tags, pool, ids[:4]) == 4
     assert ids[:4].tolist() == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("kernels", COMPILED_FORMS)
 def test_the_kernel_refuses_arrays_that_do_not_fit(kernels: Any) -> None:
     def done(
-        slots: int = 64, room: int = 10, count: int = 1, keys: int = 6, ids: int = 1, first: int = 0, tags: int = 0
+        slots: int = 64,
+        room: int = 10,
+        count: int = 1,
+        keys: int = 6,
+        ids: int = 1,
+        first: int = 0,
+        tags: int = 0,
+        base: int = 1,
     ) -> tuple[int, bool]:
         state, table = np.full(1, count, np.int64), np.zeros(slots, np.uint32)
         pool = np.zeros(16 * room, np.uint8)
@@ -97,6 +105,7 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(kernels: Any) -> None:
             np.zeros(1, np.int64),
             first,
             np.ones(keys, np.uint64),
+            base,
             state,
             table,
             np.zeros(slots + tags, np.uint8),
@@ -115,14 +124,65 @@ def test_the_kernel_refuses_arrays_that_do_not_fit(kernels: Any) -> None:
         {"ids": 2},
         {"first": -1},
         {"tags": 1},
+        {"base": 0},
+        {"base": 2},
     ):
         assert done(**wrong) == (-1, False)
     for slots, room, count, tags in ((7, 100, 2, 7), (64, 1, 2, 64), (64, 100, 57, 64), (64, 100, 2, 63)):
         pool, table = np.zeros(16 * room, np.uint8), np.zeros(slots, np.uint32)
         with pytest.raises(ValueError, match="no room"):
-            kernels.index_guids(pool, 1, count, np.ones(6, np.uint64), table, np.zeros(tags, np.uint8))
-    with pytest.raises(ValueError, match="no slot"):
-        kernels.index_guids(pool, 0, 2, np.ones(6, np.uint64), table, np.zeros(64, np.uint8))
+            kernels.index_guids(pool, 1, 1, count, np.ones(6, np.uint64), table, np.zeros(tags, np.uint8))
+    for base, one in ((0, 0), (0, 1), (5, 4)):
+        with pytest.raises(ValueError, match="no slot"):
+            kernels.index_guids(pool, base, one, 6, np.ones(6, np.uint64), table, np.zeros(64, np.uint8))
+    for wrong in ({"keys": 5}, {"tags": 63}, {"slots": 0, "tags": 0}, {"base": 0}, {"count": 11}, {"ids": 2}):
+        given = {"keys": 6, "tags": 64, "slots": 64, "base": 1, "count": 3, "ids": 1} | wrong
+        with pytest.raises(ValueError, match="fit"):
+            kernels.find_guids(
+                np.ones(16, np.uint8),
+                np.zeros(1, np.int64),
+                np.ones(given["keys"], np.uint64),
+                given["base"],
+                given["count"],
+                np.zeros(given["slots"], np.uint32),
+                np.zeros(given["tags"], np.uint8),
+                np.zeros(160, np.uint8),
+                np.zeros(given["ids"], np.uint32),
+            )
+
+
+@pytest.mark.parametrize("kernels", COMPILED_FORMS)
+def test_a_table_whose_numbers_and_tags_are_wrong_is_looked_through_once(kernels: Any) -> None:
+    """All slots taken, by numbers of nothing: neither an endless look nor one beyond the bytes."""
+    data, ids = numbers(np.arange(1, 4)).reshape(-1), np.full(4, 9, np.uint32)
+    for number in (0, 1, 2, 1 << 31):
+        slots, pool = np.full(8, number, np.uint32), np.zeros(16 * 3, np.uint8)
+        for tag in range(1, 256):
+            tags, starts = np.full(8, tag, np.uint8), np.array([0, 16, 1000, -1], np.int64)
+            kernels.find_guids(data, starts, np.ones(6, np.uint64), 1, 3, slots, tags, pool, ids)
+            assert not ids.any()
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+def test_those_of_older_tables_keep_their_numbers(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guids, "GENERATION", 500)
+    monkeypatch.setattr(guids, "_LET_GO", 100)
+    table, known = GuidTable(), {0: 0}
+    table.intern_many(numbers(np.array([0])))
+    random = np.random.default_rng(batch)
+    count = 40 * batch if batch < 7 else 5000
+    values = np.append(np.arange(1, 3000), random.integers(0, 4000, count))
+    for first in range(0, len(values), batch):
+        some = values[first : first + batch]
+        expected = [known.setdefault(int(value), len(known)) for value in some]
+        assert table.intern_many(numbers(some)).tolist() == expected
+    assert len(table) == len(known)
+    assert table.bytes().tobytes() == numbers(np.array([*known])).tobytes()
+    if COMPILED:
+        assert table._table is not None
+        assert len(table._table._older) > 2
+        again = pickle.loads(pickle.dumps(table))
+        assert again.intern_many(numbers(values[:50])).tolist() == [known[int(value)] for value in values[:50]]
 
 
 def test_very_many_are_known_by_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1704,26 +1704,26 @@ def index_stacks(const uint32_t[::1] hashes not None, int64_t count, uint32_t[::
 
 def intern_guids(
     const uint8_t[::1] data not None, const int64_t[::1] starts not None, int64_t first, const uint64_t[::1] keys not None,
-    int64_t[::1] state not None, uint32_t[::1] slots not None, uint8_t[::1] tags not None, uint8_t[::1] pool not None,
+    int64_t base, int64_t[::1] state not None, uint32_t[::1] slots not None, uint8_t[::1] tags not None, uint8_t[::1] pool not None,
     uint32_t[::1] ids not None,
 ):
     """The numbers of the GUIDs at ``starts`` from number ``first`` on; how many it got to, fewer than there are when a table is full. 0 is that of
     zeros, and of what does not lie in ``data``. -1, and nothing is written, when arrays do not fit.
 
-    ``state`` is how many there are, that of zeros included, whose bytes stand one behind the other in ``pool``. ``slots`` is a hash table of their
-    numbers, at most seven eighths full; ``tags`` are as long, and have bits of the hash of each, 0 where nothing is. Those are looked through: so of
+    ``state`` is how many there are, that of zeros included, whose bytes stand one behind the other in ``pool``. ``slots`` is a hash table of the
+    numbers from ``base`` on, which is 1 at least, at most seven eighths full; ``tags`` are as long, and have bits of the hash of each, 0 where nothing is. Those are looked through: so of
     numbers, and of GUIDs, which may have gone from memory, hardly any are looked at that are not meant.
     """
     cdef int64_t at = first, count, start, slot, size = slots.shape[0]
-    cdef int64_t most = min(pool.shape[0] // 16, most_guids(size))
+    cdef int64_t most = min(pool.shape[0] // 16, base - 1 + most_guids(size))
     cdef uint32_t found, hashed
     cdef uint8_t tag
     cdef Bytes raw = &data[0]
     cdef uint8_t[16] zeros
-    if first < 0 or ids.shape[0] != starts.shape[0] or state.shape[0] < 1 or keys.shape[0] < 6 or tags.shape[0] != size:
+    if base < 1 or first < 0 or ids.shape[0] != starts.shape[0] or state.shape[0] < 1 or keys.shape[0] < 6 or tags.shape[0] != size:
         return -1
     count = state[0]
-    if count < 1 or count > most:
+    if count < base or count > most:
         return -1
     memset(zeros, 0, 16)
     with nogil:
@@ -1756,17 +1756,52 @@ def intern_guids(
     return at
 
 
-def index_guids(
-    const uint8_t[::1] pool not None, int64_t first, int64_t count, const uint64_t[::1] keys not None, uint32_t[::1] slots not None,
-    uint8_t[::1] tags not None,
+def find_guids(
+    const uint8_t[::1] data not None, const int64_t[::1] starts not None, const uint64_t[::1] keys not None, int64_t base,
+    int64_t count, const uint32_t[::1] slots not None, const uint8_t[::1] tags not None, const uint8_t[::1] pool not None,
+    uint32_t[::1] ids not None,
 ):
-    """Put the numbers from ``first``, which is 1 at least, to ``count`` (exclusive) into a hash table that has those before, and room for them."""
+    """The numbers of the GUIDs at ``starts`` that are in a hash table of those from ``base`` to ``count`` (exclusive), 0 of all others."""
+    cdef int64_t at, start, slot, size = slots.shape[0], tried
+    cdef uint32_t found, hashed
+    cdef uint8_t tag
+    cdef Bytes raw = &data[0]
+    if (
+        tags.shape[0] != size or ids.shape[0] != starts.shape[0] or keys.shape[0] < 6 or base < 1 or size < 1
+        or 16 * count > pool.shape[0]
+    ):
+        raise ValueError("arrays that do not fit each other")
+    with nogil:
+        for at in range(starts.shape[0]):
+            ids[at] = 0
+            start = starts[at]
+            if start < 0 or start > data.shape[0] - 16:
+                continue
+            hashed = hash_of(raw + start, 16, keys)
+            slot, tag, tried = first_slot(hashed, size), tag_of(hashed), 0
+            while tags[slot] != 0 and tried < size:
+                if tags[slot] == tag:
+                    found = slots[slot]
+                    if base <= found < count and memcmp(raw + start, &pool[16 * <int64_t>found], 16) == 0:
+                        ids[at] = found
+                        break
+                slot = slot + 1 if slot + 1 < size else 0
+                tried += 1
+
+
+def index_guids(
+    const uint8_t[::1] pool not None, int64_t base, int64_t first, int64_t count, const uint64_t[::1] keys not None,
+    uint32_t[::1] slots not None, uint8_t[::1] tags not None,
+):
+    """Put the numbers from ``first`` to ``count`` (exclusive) into a hash table that has those before, from ``base`` on, which is 1 at least, and room
+    for them.
+    """
     cdef int64_t size = slots.shape[0], slot, i
     cdef uint32_t hashed
-    if tags.shape[0] != size or 16 * count > pool.shape[0] or count > most_guids(size) or keys.shape[0] < 6:
+    if tags.shape[0] != size or 16 * count > pool.shape[0] or count - base >= most_guids(size) or keys.shape[0] < 6:
         raise ValueError("no room for so many")
-    if first < 1:
-        raise ValueError("0 is in no slot")
+    if base < 1 or first < base:
+        raise ValueError("0 is in no slot, and another table has those before")
     with nogil:
         for i in range(first, count):
             hashed = hash_of(&pool[16 * i], 16, keys)

@@ -17,9 +17,11 @@ ZERO = bytes(16)
 _LEAST = 1 << 8
 IN_FILE = 8 << 20
 """Bytes of GUIDs from which on they lie in a file, of half a million: those that come are mostly new, or came a moment ago."""
-_MANY_SLOTS = 1 << 20
-"""From so many on a table grows by a third: twice as many, of which more than half are empty then, were 42 MB of a report on a million requests."""
-_LET_GO = 1 << 16
+GENERATION = 1 << 20
+"""So many are found by a table in memory, of 10 bytes each. Of those before only a byte for each slot stays, which says of nearly all that come that
+they are not among them: 2 bytes each. Of a million requests, which have three each and more, all together were 30 MB.
+"""
+_LET_GO = 1 << 14
 """After so many, those that were looked at go from memory."""
 
 
@@ -27,9 +29,9 @@ class GuidTable:
     """Interned GUIDs. Index 0 is the zero GUID, which means *none*. One thread at a time may add some.
 
     Those that come many at once, from files, are in a table of bytes: a file of requests has some for each, and an object for each was most of the
-    memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and 6 to 8 for their places. Those
-    that come one by one, from a program that writes events, are in a list and a dict until others come so, and without compiled code always: a
-    signal may interrupt :meth:`intern` and intern the same.
+    memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and for their places 10 bytes each
+    of the last million, 2 of those before, whose places are in a file too. Those that come one by one, from a program that writes events, are in a
+    list and a dict until others come so, and without compiled code always: a signal may interrupt :meth:`intern` and intern the same.
     """
 
     __slots__ = ("_ids", "_raw", "_table")
@@ -102,14 +104,16 @@ def _restored(raw: bytes) -> GuidTable:
 
 
 class _Table:
-    """GUIDs one behind the other, and where each is, by its hash."""
+    """GUIDs one behind the other, and where each is, by its hash: of the last in a table that grows, of those before in some that do not."""
 
-    __slots__ = ("_looked_at", "_pool", "_slots", "_state", "_tags")
+    __slots__ = ("_base", "_looked_at", "_older", "_pool", "_slots", "_state", "_tags")
 
     def __init__(self) -> None:
         self._state = np.ones(1, np.int64)
         self._pool = Room(16 * _LEAST, in_file=IN_FILE)
+        self._base = 1
         self._slots, self._tags = np.zeros(2 * _LEAST, np.uint32), np.zeros(2 * _LEAST, np.uint8)
+        self._older: list[_Generation] = []
         self._looked_at = 0
 
     def __len__(self) -> int:
@@ -117,39 +121,84 @@ class _Table:
 
     def intern(self, data: memoryview, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
         """Their numbers; 0 of zeros."""
-        assert kernels.KERNELS is not None
-        ids, done = np.zeros(len(starts), np.uint32), 0
+        ids, left = np.zeros(len(starts), np.uint32), np.arange(len(starts))
+        if len(self) - self._base >= GENERATION:
+            self._begin_generation()
         while True:
-            pool = self._pool.array()
-            done = kernels.KERNELS.intern_guids(
-                data, starts, done, HASH_KEYS, self._state, self._slots, self._tags, pool, ids
-            )
-            assert done >= 0, "arrays that do not fit each other"
-            if done == len(starts):
-                del pool
-                self._looked_at += len(starts)
-                if self._looked_at >= _LET_GO:
-                    self._looked_at = 0
-                    self._pool.let_go()
+            if self._older:
+                ids[left] = self._found(data, starts[left])
+                left = left[ids[left] == 0]
+            done = self._add(data, starts[left], left, ids)
+            left = left[done:]
+            self._look_away(done)
+            if not len(left):
                 return ids
-            room = len(pool) // 16
-            slots = len(self._slots)
-            if len(self) == slots // 8 * 7:
-                self._index(pool, slots + slots // (1 if slots < _MANY_SLOTS else 3))
-            del pool
-            if len(self) == room:
-                self._pool.grow(16 * (room + max(room // 4, _LEAST)))
-                self._looked_at = _LET_GO
+            self._make_room()
 
-    def _index(self, pool: npt.NDArray[np.uint8], slots: int) -> None:
+    def _found(self, data: memoryview, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+        """The numbers of those that are there, 0 of others."""
+        assert kernels.KERNELS is not None
+        pool, ids, left = self._pool.array(), np.zeros(len(starts), np.uint32), np.arange(len(starts))
+        young = _Generation(self._base, len(self), self._slots, self._tags)
+        for one in (young, *reversed(self._older)):
+            own = np.zeros(len(left), np.uint32)
+            kernels.KERNELS.find_guids(
+                data, starts[left], HASH_KEYS, one.base, one.end, one.slots(), one.tags, pool, own
+            )
+            ids[left] = own
+            left = left[own == 0]
+        return ids
+
+    def _add(
+        self,
+        data: memoryview,
+        starts: npt.NDArray[np.int64],
+        places: npt.NDArray[np.int64],
+        ids: npt.NDArray[np.uint32],
+    ) -> int:
+        """Give those that are in no older table numbers; how many it got to."""
+        assert kernels.KERNELS is not None
+        pool, own = self._pool.array(), np.zeros(len(starts), np.uint32)
+        done: int = kernels.KERNELS.intern_guids(
+            data, starts, 0, HASH_KEYS, self._base, self._state, self._slots, self._tags, pool, own
+        )
+        assert done >= 0, "arrays that do not fit each other"
+        ids[places[:done]] = own[:done]
+        return done
+
+    def _make_room(self) -> None:
+        """For one more at least."""
+        room, slots = self._pool.size_bytes // 16, len(self._slots)
+        if len(self) - self._base >= slots // 8 * 7 - 1:
+            self._index(2 * slots)
+        if len(self) == room:
+            self._pool.grow(16 * (room + max(room // 4, _LEAST)))
+            self._pool.let_go()
+
+    def _begin_generation(self) -> None:
+        slots = len(self._slots)
+        self._older.append(_Generation(self._base, len(self), self._slots, self._tags))
+        self._older[-1].leave_memory()
+        self._base = len(self)
+        self._slots, self._tags = np.zeros(slots, np.uint32), np.zeros(slots, np.uint8)
+
+    def _look_away(self, count: int) -> None:
+        self._looked_at += count
+        if self._looked_at >= _LET_GO:
+            self._looked_at = 0
+            self._pool.let_go()
+            for one in self._older:
+                one.let_go()
+
+    def _index(self, slots: int) -> None:
         """A larger table of slots; never are there both, nor all GUIDs of a file in memory."""
         assert kernels.KERNELS is not None
+        pool = self._pool.array()
         self._slots = np.zeros(0, np.uint32)
         self._slots, self._tags = np.zeros(slots, np.uint32), np.zeros(slots, np.uint8)
-        for first in range(1, len(self), _LET_GO):
-            kernels.KERNELS.index_guids(
-                pool, first, min(first + _LET_GO, len(self)), HASH_KEYS, self._slots, self._tags
-            )
+        for first in range(self._base, len(self), _LET_GO):
+            last = min(first + _LET_GO, len(self))
+            kernels.KERNELS.index_guids(pool, self._base, first, last, HASH_KEYS, self._slots, self._tags)
             self._pool.let_go()
 
     def raw(self, number: int) -> bytes:
@@ -161,3 +210,35 @@ class _Table:
         made = self._pool.array()[: 16 * len(self)]
         made.flags.writeable = False
         return made
+
+
+class _Generation:
+    """The table of some numbers, from ``base`` to ``end``."""
+
+    __slots__ = ("_room", "_slots", "base", "end", "tags")
+
+    def __init__(self, base: int, end: int, slots: npt.NDArray[np.uint32], tags: npt.NDArray[np.uint8]) -> None:
+        self.base, self.end, self.tags = base, end, tags
+        self._slots: npt.NDArray[np.uint32] | None = slots
+        self._room: Room | None = None
+
+    def slots(self) -> npt.NDArray[np.uint32]:
+        """Their places: they are looked at where a tag says so."""
+        if self._slots is not None:
+            return self._slots
+        assert self._room is not None
+        made: npt.NDArray[np.uint32] = self._room.array(np.uint32)
+        return made
+
+    def leave_memory(self) -> None:
+        """From now on they lie in a file, if there is room for it."""
+        slots = self.slots()
+        self._room = Room(slots.nbytes, in_file=0, grows=False)
+        self._room.array(np.uint32)[:] = slots
+        self._slots = None
+        self.let_go()
+
+    def let_go(self) -> None:
+        """What was looked at goes from memory."""
+        if self._room is not None:
+            self._room.let_go()
