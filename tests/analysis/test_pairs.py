@@ -96,7 +96,7 @@ def test_a_pause_ends_with_what_comes_next_of_its_thread(events: list[tuple[bool
         behind = [(stop, when) for stop, thread, when in events[at + 1 :] if thread == tid]
         if behind and behind[0][0] and behind[0][1] >= ms:
             expected.append((ms, behind[0][1]))
-    own, ends = paused(begun, ended)
+    own, ends = paused(begun, ended, None)
     assert list(zip(begun.ms[own].tolist(), ends.tolist(), strict=True)) == sorted(expected, key=lambda one: one[0])
 
 

@@ -106,12 +106,12 @@ def test_what_is_not_told_of_a_process_is_none_where_others_tell_it() -> None:
 
 def test_a_sampler_without_states_is_that_of_its_process() -> None:
     asked = ThreadsFold(runtime=lambda: RuntimeFacts(tells_states=False))
-    trace = of_two(*(managed(ms, 1, "App.M") for ms in range(10)), *(external(ms, 10, "App.N") for ms in range(10)))
+    trace = of_two(*(managed(ms, 1, "App.M") for ms in range(30)), *(external(ms, 10, "App.N") for ms in range(30)))
     for window in trace.windows(asked.wants):
         asked.feed(window)
     made = asked.result()
-    assert {row["pid"] == OTHER: row["cpu_ms"] for row in made.threads} == {True: None, False: 9.0}
-    assert (made.totals.cpu_ms, made.notes) == (9.0, (f"of process {OTHER}: {NO_STATES}",))
+    assert {row["pid"] == OTHER: row["cpu_ms"] for row in made.threads} == {True: None, False: 29.0}
+    assert (made.totals.cpu_ms, made.notes) == (29.0, (f"of process {OTHER}: {NO_STATES}",))
 
 
 def test_what_one_process_does_not_tell_is_said_of_it() -> None:

@@ -13,6 +13,7 @@ from dotnetdiag.analysis import startup as room
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.startup import PHASES
 from dotnetdiag.events.columns import Scalar, Text
+from dotnetdiag.recipes.trace_rewrite import trim
 from dotnetdiag.trace.merge import merge
 
 NO_JIT = "no compiled methods: there were none, or the recording lacks their events (record with --clrevents jit --clreventlevel verbose too)"
@@ -29,16 +30,47 @@ def test_of_several_processes_the_first_that_started_is_told(second: str, tmp_pa
         dd.merge([alone, recording(second)], path)
     one, both = dd.startup(alone), dd.startup(path)
     assert both.totals.program == one.totals.program
-    assert one.phases.values("phase")[0] == PHASES[0]  # what came before it is another's
-    last = -1 if "killed" in second else None
+    # where nothing says when each was recorded what came before its start may be another's
+    first, last = (1, -1) if "killed" in second else (0, None)
     for name in ("phase", "duration_ms", "assemblies", "methods", "collections", "exceptions"):
-        assert both.phases.values(name)[:last] == pytest.approx(one.phases.values(name)[1:last])
+        assert both.phases.values(name)[:last] == pytest.approx(one.phases.values(name)[first:last])
     assert both.phases.values("phase")[-1] == PHASES[-1]
     assert both.longest.values("name")[:3] == one.longest.values("name")[:3]
     assert "the others in the recording (1) are left out" in both.notes[0]
     # which has not said that its session ends: so nobody's end is told
     notes = [room.NO_END] if "killed" in second else []
     assert (one.notes, [*both.notes[1:]]) == ((NO_JIT,), [*notes, NO_JIT])
+
+
+@pytest.mark.parametrize("second", ["http-10.nettrace", "counters-10.nettrace", "web-10.nettrace"])
+def test_a_start_beside_a_process_that_tells_of_nothing_is_what_it_is_alone(second: str, tmp_path: Path) -> None:
+    """And that process is said to be left out."""
+    alone, path = recording("startup-10.nettrace"), tmp_path / "two.nettrace"
+    dd.merge([recording(second), alone], path)
+    one, both = dd.startup(alone), dd.startup(path)
+    for name in ("phase", "duration_ms", "assemblies", "methods", "collections", "exceptions", "cpu_ms"):
+        assert both.phases.values(name) == pytest.approx(one.phases.values(name), nan_ok=True)
+    assert both.totals.cpu_ms == pytest.approx(one.totals.cpu_ms)
+    assert "the others in the recording (1) are left out" in both.notes[0]
+
+
+def test_a_part_that_was_merged_is_still_a_part(tmp_path: Path) -> None:
+    """What it keeps for names is not counted, and its begin is no start."""
+    part, path = tmp_path / "part.nettrace", tmp_path / "two.nettrace"
+    trim(recording("startup-10.nettrace"), part, start_s=0.08, end_s=None)
+    dd.merge([recording("gccollect-10.nettrace"), part], path)
+    pid = dd.open(part).raw.process.pid
+    names = [
+        [row["assembly"] for row in dd.loader(one).assemblies.to_pylist() if row["pid"] == pid] for one in (part, path)
+    ]
+    assert 0 < len(names[0]) < len(dd.loader(recording("startup-10.nettrace")).assemblies)
+    assert names[1] == names[0]
+    assert dd.startup(path).phases.to_pylist() == dd.startup(part).phases.to_pylist() == []
+    early = tmp_path / "early.nettrace"
+    trim(recording("startup-10.nettrace"), early, start_s=0.06, end_s=None)
+    dd.merge([early, recording("gccollect-10.nettrace")], path, force=True)
+    assert dd.startup(early).notes[0] == room.PART.format(0.06)
+    assert room.PART.format(0.06) in dd.startup(path).notes
 
 
 def test_what_was_not_recorded_is_not_none_that_there_were() -> None:

@@ -50,7 +50,14 @@ def waiting(stack: tuple[str, ...], threads: int, ms: float) -> list[Seen]:
             10,
             "3 threads waited 1,500 ms for a ReaderWriterLockSlim, 150 times; 1,500 ms of it in App.Write",
         ),
-        (TAKING, 2, 15, "2 threads waited 1,500 ms for a SemaphoreSlim, 100 times; 1,500 ms of it in App.Take"),
+        (
+            TAKING,
+            2,
+            15,
+            "2 threads waited 1,500 ms for a SemaphoreSlim, 100 times; 1,500 ms of it in App.Take "
+            "(if it is a lock: who waits for work, of which it is the signal, has to)",
+        ),
+        (TAKING, 4, 19, None),  # of a lock one of them would have it
         (WRITING, 3, 1, None),
         (WRITING, 1, 19, None),
         (CONSUMING, 3, 19, None),

@@ -139,7 +139,9 @@ def test_of_several_processes_each_has_its_own_time(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("said", ["", "77", "77 5", "77 -5 6", "77 5 6 7", "x 5 6", "77 5 9999999999999999999"])
+@pytest.mark.parametrize(
+    "said", ["", "77", "77 5", "77 -5 6", "77 5 6 7 8", "77 5 6 ", "x 5 6", "77 5 9999999999999999999"]
+)
 def test_what_a_session_is_not_told_as_is_passed_over(said: str) -> None:
     trace = traced(managed(3, 1), managed(5, 2), version=6, key_values=[(SESSION, said)])
     assert sessions(trace.raw.info) == {}

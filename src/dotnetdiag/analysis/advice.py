@@ -32,7 +32,7 @@ from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.sample_sums import Sampled, SampledFold
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import own_frames
-from dotnetdiag.analysis.stuck import LostBy, Stuck
+from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.wait_findings import of_deadlock, of_stuck_pool, of_waits
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
@@ -41,6 +41,7 @@ from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.table.parts import parts
 from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.lost_between import LostBy
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace

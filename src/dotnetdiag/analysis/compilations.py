@@ -13,6 +13,7 @@ from dotnetdiag.analysis.kept_events import Kept, KeptEvents, PooledTexts, havin
 from dotnetdiag.analysis.thread_ids import ThreadIds
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded, Text, concat
+from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.text_ids import TextIds
@@ -68,9 +69,19 @@ class Compilations:
             self._followed.began(kept, self._rows.append(rows))
         self._followed.feed(window)
 
-    def rows(self) -> SpilledRows:
-        """What came until now; more may come."""
+    def rows(self, lost: LostBetween | None) -> SpilledRows:
+        """What came until now; more may come. Where its thread has ``lost`` events an end may be that of the next compilation of a method."""
         self._followed.conclude()
+        if lost:
+            found = [np.zeros(0, np.int64)]
+            for first, some in self._rows.given().slices():
+                ended = np.flatnonzero(~np.isnan(some["compile_ms"]))
+                begin = some["ms"][ended]
+                own = lost.of(some["pid"][ended], some["tid"][ended], begin, begin + some["compile_ms"][ended])
+                found.append(first + ended[own])
+            rows = np.concatenate(found)
+            nothing = {name: np.zeros(len(rows), np.int64) for name in _OF_END}
+            self._rows.conclude([Change(rows=rows, values={"compile_ms": np.full(len(rows), np.nan), **nothing})])
         return self._rows.given()
 
 

@@ -117,7 +117,7 @@ class GcFold:
         notes = notes if rows else (NO_EVENTS,)
         losses, lost = self._losses.told, self._losses.between() or None
         columns = _Columns(
-            [ProcessRows(own, self._events.ticked(pid), lost and lost.of_process(pid)) for pid, own in rows],
+            [ProcessRows(pid, own, self._events.ticked(pid), lost) for pid, own in rows],
             {name: Text.from_pylist([*texts.names, ""]) for name, texts in self._rows.texts.items()},
             method,
         )
@@ -209,7 +209,7 @@ class _Columns:
         for one in self._processes:
             of = max(first - begin, 0), min(last - begin, len(one.rows))
             if of[0] < of[1]:
-                found.append(one.allocated(*of) if name == ALLOCATED else one.rows.column(name, *of))
+                found.append(one.column(name, *of))
             begin += len(one.rows)
         return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0)
 

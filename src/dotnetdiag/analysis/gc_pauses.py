@@ -9,6 +9,7 @@ import numpy as np
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import picked
+from dotnetdiag.trace.lost_between import LostBetween
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -43,11 +44,14 @@ def are_last_of_threads(events: Kept) -> Array:
     return made
 
 
-def paused(suspending: Kept, restarted: Kept) -> tuple[Array, Array]:
+def paused(suspending: Kept, restarted: Kept, lost: LostBetween | None) -> tuple[Array, Array]:
     """The rows of suspensions for the collector that ended, in the order of their begins, and when each did. Those of other reasons end with a
-    restart too: one that was lost is not that of a later suspension. What would end before it began, for a file goes back in time within it, is none.
+    restart too: one that was lost is not that of a later suspension. What would end before it began, for a file goes back in time within it, is none;
+    nor is one whose thread has ``lost`` events meanwhile, which may be of two.
     """
     end = picked(restarted.ms, next_in_order(restarted, suspending), np.nan)
     own = np.flatnonzero((end >= suspending.ms) & are_for_gc(suspending))
+    if lost:
+        own = own[~lost.of(suspending.pid[own], suspending.tid[own], suspending.ms[own], end[own])]
     own = own[np.argsort(suspending.ms[own], kind="stable")]
     return own, end[own]

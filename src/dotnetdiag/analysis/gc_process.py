@@ -76,7 +76,10 @@ class ProcessCollections:
         self._pauses(told.kept[SUSPENDING], told.kept[SUSPENDED], told.kept[RESTARTED])
         started = np.full(len(stops), -1)
         started[self.stop_row[self.stop_row >= 0]] = np.flatnonzero(self.stop_row >= 0)
-        self.heap_row = _rows(self.count, started, _latest(stops.place, heaps.place))
+        of = _latest(stops.place, heaps.place)
+        # one of a collection that has begun since is not of that stop: its own was lost
+        since = picked(self.starts.place, _latest(self.starts.place, heaps.place), -1) > picked(stops.place, of, NEVER)
+        self.heap_row = _rows(self.count, started, np.where(since, -1, of))
         self.heaps = heaps
         self._history(stops, started, told.kept[PER_HEAP], told.kept[GLOBAL])
         self._allocated(is_from_begin=told.is_from_begin)
@@ -124,6 +127,9 @@ class ProcessCollections:
         alone = np.where(follows, -1, at)
         self.begin_place = np.where(alone >= 0, picked(suspensions.place, alone, -1), self.starts.place)
         """Of each where its events begin: with its pause, else with itself."""
+        self.pause_tid = picked(suspensions.tid.astype(np.int64), at, -1)
+        self.stopped_ms, self.went_on_ms = picked(begin, at, np.nan), picked(end, at, np.nan)
+        """From when to when that whole pause was, and of which thread: what that has lost meanwhile may have been the end of it, and the next."""
         pause_over = np.where(picked(may_end, since, 0), NEVER, picked(end_place, at, -1))
         self.end_place = np.maximum(pause_over, self._stop_place)
         """Of each where it and its first pause are over; :data:`NEVER` where that may still come: what was lost will not."""
@@ -132,6 +138,7 @@ class ProcessCollections:
             return
         endless = background[self.stop_row[background] < 0]  # more pauses of it may have come
         self.pause_ms[endless] = self.suspend_ms[endless] = np.nan
+        self.went_on_ms[background] = np.fmax(self.went_on_ms, self.stop_ms)[background]
         # pauses behind the first: those in which no other collection begins
         loose = end_row >= 0
         loose[at[at >= 0]] = False
@@ -324,6 +331,9 @@ def _owners(starts: Kept, is_background: Array, stops: Kept, started: Array, eve
     at = np.searchsorted(stops.place[own], events.place[rows])
     there = at < len(own)
     made[rows[there]] = started[own[at[there]]]
+    # the next stop is of one that began later where that of its own was lost
+    is_later = np.append(starts.place, -1)[made[rows]] > events.place[rows]
+    made[rows[is_later]] = -1
     rows, own = np.flatnonzero(apart), np.flatnonzero(is_background)
     at = _latest(starts.place[own], events.place[rows])
     there = at >= 0

@@ -22,7 +22,7 @@ from dotnetdiag.analysis.gc_process import COMPACT, MARKS, NEVER, PLAN, RELOCATE
 from dotnetdiag.analysis.kept_events import NONE, Texts
 from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.freed import give_back_freed
-from dotnetdiag.trace.lost_between import Spans
+from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.spilled_columns import SpilledColumns
 from dotnetdiag.trace.tally import SumsBetween
 
@@ -50,6 +50,7 @@ FIGURES: Mapping[str, Callable[[ProcessCollections], Array]] = {
     "rest_ms": ProcessCollections.rest_ms,
 } | {f"{name}_ms": lambda one, name=name: one.phases[name] for name in BACKGROUND_PHASES}
 ALLOCATED = "allocated_bytes"
+PAUSES = ("pause_start_ms", "pause_ms", "suspend_ms", "rest_ms")
 COUNTS: Mapping[str, Callable[[ProcessCollections], Array]] = {
     "before_bytes": lambda one: one.total("SizeBefore"),
     "after_bytes": lambda one: one.total("SizeAfter", one.has_generations | (one.heap_row >= 0)),
@@ -82,7 +83,8 @@ _FIELDS = {"reason": "Reason", "type": "Type"}
 class CollectionRows:
     """Rows of the collections of several processes. The columns are :data:`FIGURES` and :data:`COUNTS`, ``pid``, ``number``, ``generation``, those of
     :data:`WORDS`, ``asked``: which of the events of who asks for collections, -1 for none, and ``place``: of those whose ``allocated_bytes`` the
-    ticks tell, where there are any, how many had begun before it; else -1.
+    ticks tell, where there are any, how many had begun before it; else -1. ``pause_tid``, ``stopped_ms`` and ``went_on_ms``: the
+    thread that stopped the program, and from when to when.
     """
 
     def __init__(self) -> None:
@@ -132,6 +134,9 @@ class CollectionRows:
             **{name: self._numbers(name, words[_FIELDS[name]] or str, own) for name, own in numbers.items()},
             "condemned": np.append(self.texts["condemned"].each(condemned), np.int32(-1))[which[some]],
             "asked": self._asked_by(made, events, last)[some],
+            "pause_tid": made.pause_tid[some],
+            "stopped_ms": made.stopped_ms[some],
+            "went_on_ms": made.went_on_ms[some],
             "place": np.where(made.by_ticks, told.before + np.arange(made.count), -1)[some],
         }
         values |= {name: make(made)[some] for name, make in {**FIGURES, **COUNTS}.items()}
@@ -163,9 +168,21 @@ class CollectionRows:
 class ProcessRows(NamedTuple):
     """The collections of one process, what its allocation ticks tell, and when events were lost."""
 
+    pid: int
     rows: SpilledColumns
     ticks: SumsBetween | None
-    lost: Spans | None = None
+    lost: LostBetween | None = None
+
+    def column(self, name: str, first: int, last: int) -> Array:
+        """Of some rows; NaN where that is not known, or may be of another collection, as events were lost."""
+        if name == ALLOCATED:
+            return self.allocated(first, last)
+        values = self.rows.column(name, first, last)
+        if not self.lost or name not in PAUSES:
+            return values
+        tid, begin, end = (self.rows.column(one, first, last) for one in ("pause_tid", "stopped_ms", "went_on_ms"))
+        is_lost = self.lost.of(np.full(len(tid), self.pid), tid, begin, end)
+        return np.where(is_lost, np.nan, values)
 
     def allocated(self, first: int, last: int) -> Array:
         """``allocated_bytes`` of some rows; NaN where that is not known, as where ticks tell it of which some were lost, or a collection."""
@@ -177,10 +194,10 @@ class ProcessRows(NamedTuple):
         if len(own):
             values = values.copy()
             values[own] = self.ticks.at(place[own])
-            if self.lost is not None:
+            if self.lost:
                 start = self.rows.column("start_ms", max(first - 1, 0), last)
                 start = start if first else np.append(-np.inf, start)
-                values[own[self.lost.within(start[own], start[own + 1])]] = np.nan
+                values[own[self.lost.of_process(self.pid).overlap(start[own], start[own + 1])]] = np.nan
         return values
 
 

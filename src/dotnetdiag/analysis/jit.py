@@ -135,7 +135,7 @@ class JitFold:
     def result(self) -> JitReport:
         """The answer, of what came until now; more may come."""
         reasons, inlining = self._inlining.result()
-        rows, entries = self._compilations.rows(), self._entries.all()
+        rows, entries = self._compilations.rows(self._losses.between()), self._entries.all()
         notes = others_told("methods", [self._compilations.names.parts])
         if not len(rows):
             notes = (NO_COMPILER if self._is_native() else NO_EVENTS,)

@@ -22,12 +22,15 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Losses
+from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_APART = "apart_ms"
+"""How far its events are apart, of what an event says how long it took."""
 SLACK_MS = 1.0
 """By so much what an event says of how long something took may be more than what is between its events; what says more is damaged."""
 
@@ -90,11 +93,17 @@ class LastingEvents:
         lasted: Callable[[Kept], Array] | None = None,
         told: Sequence[str] = (),
         more: Sequence[str] = (),
+        comes_again: bool = False,
     ) -> None:
-        self._starts, self._stops, self._by = starts, stops, by
+        """``comes_again``: something else may have the same ``by`` later."""
+        self._starts, self._stops, self._by, self._comes_again = starts, stops, by, comes_again
         self._lasted, self._told, self._more = lasted, tuple(told), tuple(more)
         whole = [*starts.names, *more, *(f"stop_{name}" for name in self._told if name != "ms")]
-        self._fractions = ("duration_ms", *(("stop_ms",) if "ms" in self._told else ()))
+        self._fractions = (
+            "duration_ms",
+            *(("stop_ms",) if "ms" in self._told else ()),
+            *((_APART,) if lasted is not None else ()),
+        )
         self._rows = KindRows([*((name, "f8") for name in self._fractions), *((name, "i8") for name in whole)])
         self._processes = Numbering()
         self._followed = Followed(self._rows, stops, key=self._key, owner=self._process, change=self._change)
@@ -136,6 +145,8 @@ class LastingEvents:
             is_damaged = np.isnan(told) | (told > duration + SLACK_MS)
             duration = np.where(is_damaged, duration, told)
         values = {"duration_ms": duration}
+        if self._lasted is not None:
+            values[_APART] = stops.ms - starts["ms"]
         for name in self._told:
             is_own = name in ("ms", "tid")
             values[f"stop_{name}"] = getattr(stops, name) if is_own else whole_numbers(stops[name])
@@ -162,17 +173,27 @@ class LastingEvents:
         )
 
     def _forget_doubtful(self, pid: Array, tid: Array) -> None:
-        """Rows lose ends that may be those of something else that their thread began: it has lost events meanwhile. What says itself how long it
-        took is left: that is true of the end.
+        """Rows lose ends that may be those of something else that their thread began, or that had the same ``by``: it, or any thread of the process,
+        has lost events meanwhile. But for those that say themselves how long it took, which is as long as their events are apart.
         """
-        lost = LostBetween(self._rows.columns.context) if self._by is None and self._lasted is None else None
-        if not lost:
+        lost = LostBetween(self._rows.columns.context)
+        if not lost or (self._by is not None and not self._comes_again):
             return
         found = [np.zeros(0, np.int64)]
         for first, some in self._rows.given().slices():
             begin, kind, lasted = some["ms"], some["kind"], some["duration_ms"]
             known = np.flatnonzero(~np.isnan(lasted))
-            own = lost.of(pid[kind[known]], tid[kind[known]], begin[known], (begin + lasted)[known])
+            begin, kind, lasted = begin[known], kind[known], lasted[known]
+            apart = some[_APART][known] if self._lasted is not None else lasted
+            if self._by is None:
+                own = lost.of(pid[kind], tid[kind], begin, begin + apart)
+            else:
+                own = np.zeros(len(known), np.bool_)
+                for process in distinct(pid[kind]).tolist():
+                    rows = np.flatnonzero(pid[kind] == process)
+                    own[rows] = lost.of_process(process).overlap(begin[rows], (begin + lasted)[rows])
+            if self._lasted is not None:  # one that does not say it has exactly what they are apart
+                own &= (apart == lasted) | (np.abs(apart - lasted) > SLACK_MS)
             found.append(first + known[own])
         rows = np.concatenate(found)
         nothing = {name: np.full(len(rows), np.nan) for name in self._fractions}

@@ -18,8 +18,8 @@ NO_LOADER = "NativeAOT tells nothing of its start: it loads no assemblies and co
 NO_STATES = "the sampler of .NET 9 does not tell which threads ran and which waited"
 NEVER = frozenset({NO_SAMPLER, NO_COMPILER, NO_LOADER, NO_STATES})
 """Why there is nothing that could be recorded."""
-FEW_RAN = 0.01
-"""A sampler that tells no states says of as few that they ran."""
+FEW_RAN, SO_FEW = 0.05, 20
+"""A sampler that tells no states says of as few that they ran: of 200 samples it was seen to say it of two."""
 _RAN = 1
 """``State.CPU``."""
 UNTOLD_VERSION = "9."
@@ -67,7 +67,7 @@ def are_states_told(states: Array, count: Array, runtime: RuntimeFacts) -> bool:
 
 def have_few_run(states: Array, count: Array) -> bool:
     """Whether so few ran by samples as where their sampler does not tell it."""
-    return float(count[states == _RAN].sum()) < FEW_RAN * max(float(count.sum()), 1)
+    return float(count[states == _RAN].sum()) < max(FEW_RAN * float(count.sum()), SO_FEW)
 
 
 def native_of(trace: Trace) -> Callable[[], bool]:

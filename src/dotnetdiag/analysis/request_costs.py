@@ -18,6 +18,7 @@ from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.waits import CONTENDED, GOT
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct, is_among
+from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -113,9 +114,9 @@ class RequestCosts:
         by_activity = {name: seen[is_among(seen, spans.with_activities)] for name, seen in self._seen.items()}
         return {**by_activity, "gc_ms": distinct(self._suspending.all().pid.astype(np.int64))}
 
-    def pauses(self) -> Pauses:
-        """When the program was stopped."""
-        return Pauses(self._suspending.all(), self._restarted.all())
+    def pauses(self, lost: LostBetween | None) -> Pauses:
+        """When the program was stopped; ``lost``: when its threads have lost events."""
+        return Pauses(self._suspending.all(), self._restarted.all(), lost)
 
     @staticmethod
     def _add(spans: RequestSpans, name: str, rows: Array, values: Array) -> None:
@@ -221,8 +222,8 @@ class _Marks:
 class Pauses:
     """When the program was stopped for the collector, process by process."""
 
-    def __init__(self, suspending: Kept, restarted: Kept) -> None:
-        own, ends = paused(suspending, restarted)
+    def __init__(self, suspending: Kept, restarted: Kept, lost: LostBetween | None) -> None:
+        own, ends = paused(suspending, restarted, lost)
         self._lines: dict[int, tuple[Array, Array]] = {}
         for pid, rows in places_of(suspending.pid[own]):
             begin, end = rest_of_overlaps(suspending.ms[own[rows]], ends[rows])

@@ -12,7 +12,7 @@ from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_tails import LEAST_SHARE, ONE_IN
 from dotnetdiag.analysis.requests import RequestReport
-from dotnetdiag.analysis.stuck import LostBy
+from dotnetdiag.trace.lost_between import LostBy
 from dotnetdiag.trace.recorded import Recorded
 
 SLOW_MS, SLOWER = 20.0, 5.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct, is_among, ranked
+from dotnetdiag.trace.lost_between import LostBetween, LostBy
 from dotnetdiag.trace.scratch import MappedArrays
 from dotnetdiag.trace.spilled import SLICE_ROWS, SpilledRows
 
@@ -55,9 +56,15 @@ class RequestRows:
     """The spans that are shown: all but those that only hold others together."""
 
     def __init__(
-        self, spans: RequestSpans, costs: RequestCosts | None, lost_by: Callable[[int], int | None] = lambda _: 0
+        self,
+        spans: RequestSpans,
+        costs: RequestCosts | None,
+        lost_by: LostBy = lambda _: 0,
+        lost: LostBetween | None = None,
     ) -> None:
-        """``lost_by``: how many events a process has lost; of one that has some, what a request without an end spent until it ended is not known."""
+        """``lost_by``: how many events a process has lost; of one that has some, what a request without an end spent until it ended is not known.
+        ``lost``: when that was.
+        """
         self.has_activities = spans.has_activities
         told: Mapping[str, Array] = {} if costs is None else costs.told(spans)
         self._told = {name: told.get(name, np.zeros(0, np.int64)) for name in COSTS}
@@ -82,7 +89,7 @@ class RequestRows:
         self._failures = KeyedGroups(2)
         self._by_status: dict[int, int] = {}
         """Of a status the number of the reason that it is."""
-        for some in _shown(spans, costs.pauses() if costs else None):
+        for some in _shown(spans, costs.pauses(lost) if costs else None, lost):
             self._add(some)
         kind, _ = np.divmod(self._groups.keys(), 1 << 32)
         self._median, self._p95 = self._durations.quantiles(self._groups.known, (0.5, TAIL_SHARE))
@@ -279,8 +286,10 @@ class RunningSums:
                 before += np.bincount(groups, values[name], len(before))
 
 
-def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
-    """Rows of what is shown, in their order, each with what it spent and all that is within it."""
+def _shown(spans: RequestSpans, pauses: Pauses | None, lost: LostBetween | None) -> Iterator[Array]:
+    """Rows of what is shown, in their order, each with what it spent and all that is within it. Where a process gives no ids of activities, and has
+    ``lost`` events meanwhile, an end may be that of another.
+    """
     of_all = MappedArrays(len(spans), each=5)
     place, depths = spans.shown_places(of_all), of_all.zeros(np.int8)
     sums = _with_all_below(spans)
@@ -292,6 +301,8 @@ def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
             rows[name] = some[name][own]
         begin, end = some["ms"][own], some["stop_ms"][own]
         is_unknown = end == UNKNOWN_MS
+        if lost:
+            is_unknown |= _may_be_others(rows["pid"], begin, end, spans.with_activities, lost)
         rows["start_ms"], rows["is_unknown"] = begin, is_unknown
         rows["duration_ms"] = np.where(is_unknown, np.nan, np.maximum(end - begin, 0.0))
         below = sums.read(len(sums) - last, len(sums) - first)[::-1]
@@ -307,6 +318,15 @@ def _shown(spans: RequestSpans, pauses: Pauses | None) -> Iterator[Array]:
         spans.release()
         of_all.release()
         yield rows
+
+
+def _may_be_others(pid: Array, begin: Array, end: Array, with_activities: Array, lost: LostBetween) -> Array:
+    """Of which spans the end may be that of another that began meanwhile."""
+    made = np.zeros(len(pid), np.bool_)
+    for process in distinct(pid[~is_among(pid, with_activities)]).tolist():
+        own = np.flatnonzero((pid == process) & ~np.isnan(end))
+        made[own] = lost.of_process(process).overlap(begin[own], end[own])
+    return made
 
 
 def _fill_depths(depths: Array, parent: Array, numbers: Array) -> None:

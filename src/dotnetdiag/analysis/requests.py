@@ -48,7 +48,7 @@ SHARED_IDS = (
     "requests that were under way at once have one activity id, and what is within each is not known, as .NET 10 gives ids where System.Net.Sockets "
     + "is recorded too (record without it)"
 )
-UNKNOWN_ENDS = "of {:,} it is not known when and how they ended{}: several of a kind were under way at once, without ids of their own"
+UNKNOWN_ENDS = "of {:,} it is not known when and how they ended{}: several of a kind were under way at once, without ids of their own{}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ class RequestsFold:
         whole = self._copy()
         whole._follow(np.inf)
         has_no_states = whole._costs is not None and self._forget_untold(whole._costs)
-        rows = RequestRows(whole._spans, whole._costs, self._losses.lost_by)
+        rows = RequestRows(whole._spans, whole._costs, self._losses.lost_by, self._losses.between())
         still = whole._spans.unknown_open
         odd = [
             note for note, is_so in ((TOO_DEEP, whole._spans.is_cut), (SHARED_IDS, whole._spans.has_shared)) if is_so
@@ -209,7 +209,8 @@ class RequestsFold:
         if rows.unknown:
             told = [f"failed: {number:,} {name}" for name, number in unknown_failures.items()]
             told += [f"{still:,} had not ended"] if still else []
-            notes.append(UNKNOWN_ENDS.format(rows.unknown, f" ({'; '.join(told)})" if told else ""))
+            loss = ", or events were lost meanwhile" if self._losses.told.lost else ""
+            notes.append(UNKNOWN_ENDS.format(rows.unknown, f" ({'; '.join(told)})" if told else "", loss))
         return RequestReport(
             requests=rows.table(notes, self._losses.told),
             by_route=rows.by_route(notes, self._losses.told),

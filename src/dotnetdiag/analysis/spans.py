@@ -15,6 +15,7 @@ from dotnetdiag.events.columns import Coded, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -37,7 +38,8 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
 
     Columns: ``start_ms``, ``stop_ms``, ``duration_ms`` (None where the recording has no stop), ``pid``, ``tid``, ``stop_tid``, the fields
     of the start, and those of the stop, as ``stop_Name`` (``payload.Name`` where a column of ours is called so). Stops without a start
-    are counted in the notes. Raises UnknownName for events or columns that are not there, UsageError where an event is both.
+    are counted in the notes; one of a thread that has lost events since the start is none. Raises UnknownName for events or columns that are not
+    there, UsageError where an event is both.
     """
     first, last = trace[start], trace[stop]
     if first.schemas.keys() & last.schemas.keys():
@@ -48,6 +50,10 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
     codes = _codes(first, last, [*keys, "pid"])
     opened, closed = _paired(first, last, codes)
     begin, end = first.numpy("ms"), np.append(last.numpy("ms"), 0.0)
+    if keys == [THREAD] and (lost := LostBetween(trace.raw)):  # an end may be that of another that the thread began
+        pid, tid = (first.numpy(name)[opened] for name in ("pid", "tid"))
+        is_lost = lost.of(pid, tid, begin[opened], end[closed])
+        closed = np.where((closed < len(last)) & is_lost, len(last), closed)
     ended = closed < len(last)
     columns: dict[str, Column] = {
         "start_ms": Scalar(begin[opened], None, Kind.F8),

@@ -191,15 +191,19 @@ class StartupFold:
         pid, program, marks = self._marks()
         loader, jit, gc = self._loader.result(), self._jit.result(), self._gc.result()
         tables = (loader.assemblies, loader.binds, jit.methods, gc.collections, self._exceptions.result().thrown)
-        others = {one for table in tables for one in distinct(_pids(table)).tolist()} - {pid}
+        recorded = recorded_in(self._seconds)
+        own = None if recorded is None else recorded.by_process.get(pid)
+        others = {one for table in tables for one in distinct(_pids(table)).tolist()}
+        others |= set() if recorded is None else recorded.by_process.keys()
+        others -= {pid, 0}  # which is the kernel's
         assemblies, binds, methods, collections, thrown = (_of_process(table, pid) for table in tables)
         cpu = self._cpu.result()
         if others and len(cpu):
             cpu = cpu.take(
                 np.array([one.process_id == pid for one in cpu.threads], np.bool_)[cpu.thread], "is of the process"
             )
-        begin_ms = marks[0] if others else 0.0  # one that others came before began later than the recording
-        recorded = recorded_in(self._seconds)
+        # one that others came before began later than the recording
+        begin_ms = 1000.0 * own[0] if own is not None else marks[0] if others else 0.0
         recorded_s = None if recorded is None else recorded.of(pid).end_s
         self._end_ms = begin_ms + 1000.0 * self._first_s
         if recorded_s is not None:
@@ -230,8 +234,8 @@ class StartupFold:
             is_of_several &= recorded is None or pid not in recorded.by_process
             told_states = has_states or not len(cpu)
             notes = _notes(pid, len(others), lacking, has_states=told_states, is_of_several=is_of_several)
-            if recorded is not None and recorded.begin_s > PART_S:
-                notes = (PART.format(recorded.begin_s), *notes)
+            if recorded is not None and (missing_s := recorded.missing_s(pid)) > PART_S:
+                notes = (PART.format(missing_s), *notes)
         else:
             notes = (NO_LOADER,) if runtime.is_native else (NO_START,)
         rows = np.arange(len(PHASES) if is_told else 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.table import Table
+from dotnetdiag.trace.lost_between import LostBy
 from dotnetdiag.trace.recorded import Recorded
 
 MOST_METHODS = 2
@@ -85,10 +86,6 @@ def _owners(waits: Table, still: Mapping[_Key, _Row]) -> dict[_Key, int]:
         else:
             made[pid, tid] = by if got_ms > row.start_ms + EDGE_MS else 0
     return made
-
-
-LostBy: TypeAlias = Callable[[int], int | None]
-"""How many events a process has lost; None where that is not known."""
 
 
 class Stuck:

@@ -16,7 +16,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, number, whole
 from dotnetdiag.analysis.distinct import combined
-from dotnetdiag.analysis.fold import OfTypes, Seconds, fold, recorded_in, seconds_of
+from dotnetdiag.analysis.fold import LossesToTell, OfTypes, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lacking import Lacking
@@ -29,7 +29,8 @@ from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.distinct import distinct, is_among, ranked
+from dotnetdiag.trace.lost_between import LostBy
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.source import lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
@@ -124,6 +125,7 @@ class ThreadPoolFold:
             KeptEvents(of_source(FRAMEWORK, DEQUEUED), ("workID",)),
             by="workID",
             told=("tid",),
+            comes_again=True,
         )
         self._tasks = LastingEvents(
             KeptEvents(of_source(TPL, SCHEDULED), ("TaskID",)),
@@ -131,6 +133,7 @@ class ThreadPoolFold:
             by="TaskID",
             told=("tid",),
         )
+        self._losses = LossesToTell()
         self._begun, self._has_begun = OfTypes(of_source(FRAMEWORK, DEQUEUED)), set[int]()
         self._workers = KeptEvents(having(*WORKERS), ("ActiveWorkerThreadCount",))
         self._adjusted = KeptEvents(having(ADJUSTED), ("AverageThroughput", "NewWorkerThreadCount", "Reason"))
@@ -142,6 +145,7 @@ class ThreadPoolFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
+        self._losses.of(window)
         for one in (self._work, self._tasks):
             one.feed(window)
         begun = self._begun.rows(window)
@@ -175,7 +179,7 @@ class ThreadPoolFold:
             notes.append(BESIDE.format(", ".join(map(str, beside)), "tasks" if made is work else "queued work"))
         notes += made.stacks.unnamed if len(made) else ()
         recorded = recorded_in(self._seconds)
-        queue = _Queue(made, _found_nothing(workers, adjusted), recorded)
+        queue = _Queue(made, _found_nothing(workers, adjusted), recorded, self._losses.lost_by)
 
         def table(title: str, content: Mapping[str, Column]) -> Table:
             return answer_table(title, content, notes, made.losses)
@@ -250,12 +254,14 @@ _OF_WORK = ("queued_ms", "queue_ms", "pid", "tid", "worker_tid", "method")
 
 
 class _Queue:
-    """Work that was queued, looked at slice by slice. What nobody has begun waits until the end of a recording that has lost nothing, if it waits:
+    """Work that was queued, looked at slice by slice. What nobody has begun waits until its process was recorded no more, if that has lost nothing:
     who waits for a task (``Task.Wait``) may run it where it stands, and then no begin is told. It does not where work that the same method queued
     later has begun (timers and sockets overtake others), nor where a worker found nothing to do since; and where no worker is told of nobody knows.
     """
 
-    def __init__(self, made: Lasting, found_nothing: Mapping[int, float], recorded: Recorded | None) -> None:
+    def __init__(
+        self, made: Lasting, found_nothing: Mapping[int, float], recorded: Recorded | None, lost_by: LostBy
+    ) -> None:
         self._made = made
         self.waited, self.starved, self._by_method, self._waiting = (
             Spread(),
@@ -279,8 +285,11 @@ class _Queue:
             some = np.empty(int((~known).sum()), _LEFT)
             some["pid"], some["method"], some["ms"] = pid[~known], method[~known], rows["ms"][~known]
             left.append(some)
-        if recorded is not None and made.losses.lost == 0:
-            self._add_left(np.concatenate(left), latest, found_nothing, recorded)
+        if recorded is not None:
+            waits = np.concatenate(left)
+            whole_pids = [pid for pid in distinct(waits["pid"]).tolist() if lost_by(pid) == 0]
+            waits = waits[is_among(waits["pid"], np.array(whole_pids, np.int64))]
+            self._add_left(waits, latest, found_nothing, recorded)
 
     def _add_left(
         self, left: Array, latest: KeyedGroups, found_nothing: Mapping[int, float], recorded: Recorded

@@ -15,7 +15,7 @@ from dotnetdiag.analysis.counters import Counters, CountersFold
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.distinct import combined, distinct_texts
 from dotnetdiag.analysis.exceptions import ExceptionsFold
-from dotnetdiag.analysis.fold import fold
+from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING
 from dotnetdiag.analysis.gc_pauses import paused
@@ -158,6 +158,7 @@ class PausesFold:
         self._places = Places()
         self._suspending = KeptEvents(having(SUSPENDING), ("Reason",), places=self._places)
         self._restarted = KeptEvents(having(RESTARTED), places=self._places)
+        self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
         """Suspensions and restarts."""
@@ -165,6 +166,7 @@ class PausesFold:
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
+        self._losses.of(window)
         with self._places.window(window):
             self._suspending.feed(window)
             self._restarted.feed(window)
@@ -172,7 +174,7 @@ class PausesFold:
     def result(self) -> Table:
         """The answer: ``start_ms duration_ms pid tid what``."""
         began, ended = self._suspending.all(), self._restarted.all()
-        own, end_ms = paused(began, ended)
+        own, end_ms = paused(began, ended, self._losses.between())
         began = began.of(own)
         return Table(
             {

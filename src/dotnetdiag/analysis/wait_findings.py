@@ -9,7 +9,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.filters import focus
-from dotnetdiag.analysis.finding import DEADLOCK, WAITED_MS, Finding, share_of, times
+from dotnetdiag.analysis.finding import DEADLOCK, SOME, WAITED_MS, Finding, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.rows import THREAD_POOL
 from dotnetdiag.analysis.sample_sums import Sampled
@@ -28,6 +28,10 @@ LOCKS = {
     "SemaphoreSlim": r"!System\.Threading\.SemaphoreSlim\.Wait",
 }
 """Kinds of locks by a frame of theirs; consumers of collections wait for a semaphore too, and have to."""
+SIGNAL = "SemaphoreSlim"
+"""May be a lock, or the signal that there is work: events tell the one from the other in so far as of a lock somebody has it nearly always."""
+SOME_HAVE_IT = 0.3
+"""Of the threads that wait for a lock on the whole one does not, but has it."""
 _CONSUMERS = r"!System\.Collections\.Concurrent\.|!System\.Threading\.Channels\."
 _ENTERS = r"!System\.Threading\.(Monitor\.(Enter|ReliableEnter)|Lock\.(Enter|TryEnter))"
 _WAITS_FOR_TASK = r"!System\.Threading\.Tasks\.Task\.(SpinThenBlockingWait|InternalWait|Wait)"
@@ -46,18 +50,23 @@ def of_waits(made: WaitReport, seconds: float) -> Iterator[Finding]:
         return
     for what, frame in LOCKS.items():
         profile = focus(made.profile, frame)
-        if what == "SemaphoreSlim" and len(profile):
+        if what == SIGNAL and len(profile):
             profile = profile.ignore(_CONSUMERS)
         total, count = float(profile.weight.sum()), len(profile)
         if total < max(WAITED_MS, 1000.0 * AT_A_TIME * seconds) or count < OFTEN_A_SECOND * seconds:
             continue
         threads, (name, most) = len(np.unique(profile.thread)), most_of(profile)
-        if threads > 1 and name is not None:
-            yield Finding(
-                severity=share_of(total, seconds),
-                question="waits",
-                text=f"{threads} threads waited {total:,.0f} ms for a {what}, {times(count)}; {most:,.0f} ms of it in {short(name)}",
-            )
+        if threads < 2 or name is None:
+            continue
+        text = f"{threads} threads waited {total:,.0f} ms for a {what}, {times(count)}; {most:,.0f} ms of it in {short(name)}"
+        severity = share_of(total, seconds)
+        if what == SIGNAL:
+            begin, end = float(profile.start_ns.min()), float((profile.start_ns + profile.length_ns).max())
+            if 1e6 * total > (threads - SOME_HAVE_IT) * (end - begin):
+                continue
+            text += " (if it is a lock: who waits for work, of which it is the signal, has to)"
+            severity = min(severity, SOME)
+        yield Finding(severity=severity, question="waits", text=text)
 
 
 def of_deadlock(sampled: Sampled, contention: WaitReport) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+LostBy: TypeAlias = Callable[[int], int | None]
+"""How many events a process has lost; None where that is not known."""
 _TICK_MS = 1e-6
 """Of times that were told in ns."""
 
@@ -38,6 +41,7 @@ class LostBetween:
         """Of each thread, from its last event before a gap to the first behind it, in ns; before its first event nothing of it began."""
         self._of_process: dict[int | None, list[tuple[int, int]]] = {}
         """The same of all threads of a process, those before the first event of a thread too."""
+        self._told: dict[int, Spans] = {}
         if not isinstance(context, RawTrace) or not context.losses.lost:
             return
         gaps = context.lost.gaps
@@ -66,8 +70,10 @@ class LostBetween:
 
     def of_process(self, pid: int) -> Spans:
         """Those of any thread of a process."""
-        found = [spans for process, spans in self._of_process.items() if process in (pid, None)]
-        return Spans([span for spans in found for span in spans])
+        if pid not in self._told:
+            found = [spans for process, spans in self._of_process.items() if process in (pid, None)]
+            self._told[pid] = Spans([span for spans in found for span in spans])
+        return self._told[pid]
 
 
 class Spans:
@@ -75,6 +81,7 @@ class Spans:
 
     def __init__(self, spans: list[tuple[int, int]]) -> None:
         self._after, before = np.array(sorted(spans), np.float64).reshape(-1, 2).T / 1e6
+        self._last_end = np.append(-np.inf, np.maximum.accumulate(before))  # of those that begin no later
         # of those that begin no earlier
         self._first_end = np.append(np.minimum.accumulate(before[::-1])[::-1], np.inf)
 
@@ -82,4 +89,10 @@ class Spans:
         """Of each from when to when, whether one lies within (bool)."""
         at = np.searchsorted(self._after, begin_ms - _TICK_MS)
         made: Array = self._first_end[at] <= end_ms + _TICK_MS
+        return made
+
+    def overlap(self, begin_ms: Array, end_ms: Array) -> Array:
+        """Of each from when to when, whether something that was lost may have been between (bool)."""
+        at = np.searchsorted(self._after, end_ms)
+        made: Array = self._last_end[at] > begin_ms
         return made

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dotnetdiag.nettrace import HeaderColumns
 from dotnetdiag.nettrace.arena import let_go_of_idle
 from dotnetdiag.trace.fields import join_fields
 from dotnetdiag.trace.freed import give_back_freed
 from dotnetdiag.trace.part import COUNTED_IDS, RUNTIME
-from dotnetdiag.trace.recorded import ticks_of_part
+from dotnetdiag.trace.recorded import sessions, ticks_of_part
 from dotnetdiag.trace.source import Wanted, lookup, wanted_of
 from dotnetdiag.trace.table import EventTable
 
@@ -31,7 +33,7 @@ def windows_as_met(
 ) -> Iterator[EventTable]:
     """As ``trace.windows``, in one pass over the file: a window has more types than the one before when events were met that carry them, and
     what symbols are built from is found beside. Without ``activities`` their ids may be 0. Of a part of a recording, what is counted and is there
-    for the names it gives alone (``part.COUNTED_IDS``) is left out.
+    for the names it gives alone (``part.COUNTED_IDS``) is left out, and so it is of one of several that were merged.
 
     A ``tally`` adds up the amounts of the types that are ``light``, of which then no rows are made where it can.
 
@@ -57,6 +59,8 @@ def windows_as_met(
         yield types.table(HeaderColumns.allocate(0))
 
 
+_SLACK_S = 1e-6
+"""Of times that are told in ns, of clocks that tick more slowly."""
 UNDEFINED = 0
 """The type of events whose type the file does not define."""
 
@@ -77,7 +81,7 @@ class _TypesMet:
         self._known = self._raw.metadata  # which grows
         self._seen = -1
         self._has_undefined = False
-        self._part = part
+        self._part, self._sessions = part, sessions(trace.raw.info)
         self.ids()
 
     def ids(self) -> Wanted:
@@ -95,11 +99,28 @@ class _TypesMet:
             self._look()
         if self._has_undefined and UNDEFINED not in self.schemas:
             headers = headers[headers.metadata_id != UNDEFINED]
-        if self._part is not None and len(headers):
-            first, last = self._part
-            is_outside = (headers.time < first) | (headers.time > last)
-            headers = headers[~(is_outside & lookup(self._counted, headers.metadata_id))]
+        if (self._part is not None or self._sessions) and len(headers):
+            headers = self._without_outside(headers)
         return EventTable(self._raw, self.schemas, headers, fields=self.fields)
+
+    def _without_outside(self, headers: HeaderColumns) -> HeaderColumns:
+        """Without what is counted and is of another time than the part, or than the session of its process."""
+        rows = np.flatnonzero(lookup(self._counted, headers.metadata_id))
+        time = headers.time[rows]
+        is_outside = np.zeros(len(rows), np.bool_)
+        if self._part is not None:
+            first, last = self._part
+            is_outside = (time < first) | (time > last)
+        if self._sessions and len(rows):
+            meaning = self._raw.meaning
+            pid, s = meaning.pid(headers[rows])[0], meaning.info.elapsed_ns(time) / 1e9
+            for process, (begin, end) in self._sessions.items():
+                is_outside |= (pid == process) & ((s < begin - _SLACK_S) | (s > end + _SLACK_S))
+        if not is_outside.any():
+            return headers
+        keep = np.ones(len(headers), np.bool_)
+        keep[rows[is_outside]] = False
+        return headers[keep]
 
     def _look(self) -> None:
         numbers = (*self._known, *((UNDEFINED,) if self._has_undefined else ()))

@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 SESSION = "dotnetdiag.session"
-"""The key by which a merged recording has the number of a process, and from when to when it was recorded, in ns since the start."""
-_SAID = re.compile(r"([0-9]{1,10}) ([0-9]{1,18}) ([0-9]{1,18})", re.ASCII)
+"""The key by which a merged recording has the number of a process, and from when to when it was recorded, in ns since the start; behind these, of a
+part of a recording, for how long it was recorded before.
+"""
+_SAID = re.compile(r"([0-9]{1,10}) ([0-9]{1,18}) ([0-9]{1,18})(?: ([0-9]{1,18}))?", re.ASCII)
 NOBODY: Mapping[int, tuple[float, float]] = MappingProxyType({})
 
 
@@ -39,6 +41,12 @@ class Recorded(NamedTuple):
     begin_s: float
     end_s: float
     by_process: Mapping[int, tuple[float, float]] = NOBODY
+    missing: Mapping[int, float] = MappingProxyType({})
+    """For how long processes were recorded before, where of several some are of parts."""
+
+    def missing_s(self, pid: int) -> float:
+        """For how long a process was recorded before: this is a part."""
+        return self.missing.get(pid, 0.0) if self.by_process else self.begin_s
 
     @property
     def seconds(self) -> float:
@@ -62,8 +70,12 @@ class Recorded(NamedTuple):
 
 def sessions(info: TraceInfo | None) -> dict[int, tuple[float, float]]:
     """By process, in seconds, as a merged recording says it under :data:`SESSION`."""
+    return {int(one[1]): (int(one[2]) / 1e9, int(one[3]) / 1e9) for one in _said(info)}
+
+
+def _said(info: TraceInfo | None) -> list[re.Match[str]]:
     found = (_SAID.fullmatch(value) for key, value in (info.key_values if info else ()) if key == SESSION)
-    return {int(one[1]): (int(one[2]) / 1e9, int(one[3]) / 1e9) for one in found if one}
+    return [one for one in found if one]
 
 
 def length_of(spans: Iterable[tuple[float, float]]) -> float:
@@ -94,7 +106,10 @@ def recorded_of(trace: Trace) -> Recorded:
     within = {
         pid: (min(max(begin_s, begin), end_s), min(max(begin_s, end), end_s)) for pid, (begin, end) in spans.items()
     }
-    return whole._replace(by_process=within)
+    missing = {int(one[1]): int(one[4]) / 1e9 for one in _said(raw.info) if one[4]}
+    if begin_s:  # a part of what was merged
+        missing = {pid: missing.get(pid, 0.0) + max(0.0, begin_s - begin) for pid, (begin, _) in spans.items()}
+    return whole._replace(by_process=within, missing=missing)
 
 
 def _ended(trace: Trace) -> dict[int, float]:
