@@ -13,21 +13,28 @@ from uuid import UUID
 import numpy as np
 import pytest
 from tests.analysis.test_exceptions import CATCH, CATCH_OVER, FINALLY, FINALLY_OVER, of, throw
-from tests.analysis.test_gc import COMPACTING, event, in_background, tick
+from tests.analysis.test_gc import COMPACTING, collection, event, in_background, tick
 from tests.analysis.test_gc_rows import made_up
-from tests.analysis.test_waits import begins, ends
+from tests.analysis.test_jit import compiled
+from tests.analysis.test_thread_pool import begun, queued
+from tests.analysis.test_waits import begins, ends, gets, wants
 from tests.analysis.traces import MS, Seen, traced
 from tests.nettrace.recordings import data_of, recording
 
-from dotnetdiag.analysis.advice import of_death
+from dotnetdiag.analysis.advice import advice, of_death
 from dotnetdiag.analysis.exceptions import exceptions
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport, gc
+from dotnetdiag.analysis.jit import jit
 from dotnetdiag.analysis.request_kinds import HOSTING
 from dotnetdiag.analysis.requests import requests
-from dotnetdiag.analysis.waits import waits
+from dotnetdiag.analysis.spans import spans
+from dotnetdiag.analysis.thread_pool import threadpool
+from dotnetdiag.analysis.tracks import PausesFold
+from dotnetdiag.analysis.waits import contention, waits
 from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.nettrace.loss import Gap
 from dotnetdiag.recipes.trace_rewrite import trim
+from dotnetdiag.trace.lost_between import Spans
 from dotnetdiag.trace.part import RUNTIME
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
@@ -244,3 +251,119 @@ def test_what_a_request_spends_whose_end_may_be_lost_is_not_known() -> None:
     assert told(served(has_end=False)) == (None, 5.0, 1, 5.0)
     assert told(losing(served(has_end=False), 3, 20, 30)) == (None, None, 1, None)
     assert told(losing(served(has_end=True), 3, 20, 30)) == (89.0, 5.0, 0, 5.0)
+
+
+def pauses(trace: Trace) -> list[tuple[float | None, ...]]:
+    names = ("pause_start_ms", "pause_ms", "suspend_ms", "rest_ms")
+    return [*zip(*(gc(trace).collections.values(name) for name in names), strict=True)]
+
+
+def test_a_pause_does_not_end_behind_what_its_thread_has_lost() -> None:
+    """A collection without the end of its pause, and one without its begin."""
+    first, second, third = (
+        collection(ms, count, (1, 2, 3, 4, 5, 6, 7, 8)) for ms, count in ((10, 1), (500, 2), (900, 3))
+    )
+    whole = pauses(traced(*first, *second, *third))
+    assert None not in {one for row in whole for one in row[:2]}
+    cut = [*first[:-1], *second[1:], *third]
+    thread, behind = first[-1].thread, second[1].ms
+    made = losing(traced(*cut), thread, first[-2].ms, behind)
+    assert pauses(made) == [(None,) * 4, (None,) * 4, whole[2]]
+    assert gc(made).totals.max_pause_ms == pytest.approx(whole[2][1])
+    assert PausesFold.result(fed(PausesFold(), made)).values("start_ms") == [third[0].ms]
+    assert advice(made).findings.to_pylist() == []
+    by_thread = spans(made, "GC/SuspendEEStart", "GC/RestartEEStop", by="tid")
+    assert by_thread.values("duration_ms")[0] is None
+    elsewhere = losing(traced(*first, *second, *third), thread + 1, 10, 950)
+    assert pauses(elsewhere) == whole
+
+
+def fed(asked: Any, trace: Trace) -> Any:
+    for window in trace.windows(asked.wants):
+        asked.feed(window)
+    return asked
+
+
+@pytest.mark.parametrize("name", ["GC/Stop", "GC/HeapStats", "both"])
+def test_what_a_lost_stop_leaves_is_not_added_to_the_next_or_given_to_the_last(name: str) -> None:
+    data = data_of("gccollect-10.nettrace")
+    whole = {row["number"]: row for row in gc(Trace(data)).collections.to_pylist()}
+    begin, end = whole[4]["pause_start_ms"], whole[5]["pause_start_ms"]
+    lost = ("GC/Stop", "GC/HeapStats") if name == "both" else (name,)
+
+    def is_lost(window: EventTable) -> np.ndarray:
+        ms = window.numpy("ms")
+        own = np.array([one.name in lost for one in window], np.bool_)
+        return np.asarray(own & (ms >= begin) & (ms < end))
+
+    for row in without(data, is_lost).collections.to_pylist():
+        for column in ("before_bytes", "after_bytes", "gen0_before_bytes", "promoted_bytes", "condemned", "handles"):
+            assert row[column] in (whole[row["number"]][column], *([None] if row["number"] == 4 else [])), column
+
+
+@pytest.mark.parametrize(("after", "before", "known"), [(None, None, True), (12, 899, False), (1, 2, True)])
+def test_a_compilation_has_no_end_of_another_of_its_method(
+    after: float | None, before: float | None, known: bool
+) -> None:
+    first = [compiled(10, 7, "One", 40, "QuickJitted")[0], compiled(899, 7, "One", 50, "OptimizedTier1", 1)[1]]
+    trace = traced(*first, *compiled(950, 8, "Two", 60, "Optimized"))
+    made = jit(trace if before is None else losing(trace, 1, after, before))
+    assert [row["compile_ms"] for row in made.methods] == [pytest.approx(890.0) if known else None, pytest.approx(1.0)]
+    assert made.totals.unfinished == (0 if known else 1)
+    (row, _) = made.methods.to_pylist()
+    assert (row["tier"] is None, row["native_bytes"] is None) == (not known, not known)
+
+
+def test_a_request_without_an_id_has_no_end_of_another() -> None:
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, "RequestStart"), (2, "RequestStop")):
+            writer.add_metadata(Metadata(metadata_id=number, provider=HOSTING, event_id=number, name=name))
+        for kind, ms in ((1, 10), (2, 5005), (1, 5010), (2, 5012)):
+            writer.write_event(kind, ms * MS, b"", thread=1)
+    whole, cut = (Trace(file.getvalue()) for _ in range(2))
+    assert requests(whole).requests.values("duration_ms") == [4995.0, 2.0]
+    made = requests(losing(cut, 1, 10, 5005))
+    assert made.requests.values("duration_ms") == [None, 2.0]
+    assert (made.totals.unknown, made.totals.unfinished) == (1, 0)
+    assert any("or events were lost meanwhile" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(("took", "told"), [(50.0, 50.0), (10.0, None)])
+def test_what_says_how_long_it_took_is_told_where_that_is_how_far_its_events_are_apart(
+    took: float, told: float | None
+) -> None:
+    trace = losing(traced(wants(10, 1, "A.M"), gets(60, 1, took)), 1, 20, 50)
+    assert contention(trace).waits.values("duration_ms") == [told]
+
+
+@pytest.mark.parametrize(
+    ("thread", "after", "before", "told"), [(7, 1, 30, None), (7, 45, 50, 10.0), (7, 10, 20, None)]
+)
+def test_work_whose_id_comes_again_has_no_begin_behind_a_loss(
+    thread: int, after: float, before: float, told: float | None
+) -> None:
+    trace = losing(traced(queued(10, 1, 4, "A.M"), begun(20, 2, 4)), thread, after, before)
+    assert threadpool(trace).work.values("queue_ms") == [told]
+
+
+@pytest.mark.parametrize(
+    ("spans_of", "begin", "end", "within", "overlaps"),
+    [
+        ([], 0, 9, False, False),
+        ([(2, 4)], 0, 9, True, True),
+        ([(2, 4)], 3, 9, False, True),
+        ([(2, 4)], 0, 3, False, True),
+        ([(2, 4)], 4, 9, False, False),
+        ([(2, 4)], 0, 2, False, False),
+        ([(0, 9)], 3, 4, False, True),
+        ([(0, 9), (3, 4)], 2, 5, True, True),
+        ([(0, 9), (1, 2)], 3, 4, False, True),
+    ],
+)
+def test_a_gap_within_a_time_and_one_that_overlaps_it(
+    spans_of: list[tuple[int, int]], begin: int, end: int, within: bool, overlaps: bool
+) -> None:
+    made = Spans([(1_000_000 * after, 1_000_000 * before) for after, before in spans_of])
+    times = np.array([begin], float), np.array([end], float)
+    assert (made.within(*times).tolist(), made.overlap(*times).tolist()) == ([within], [overlaps])

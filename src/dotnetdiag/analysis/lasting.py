@@ -30,7 +30,7 @@ from dotnetdiag.trace.table import EventTable
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _APART = "apart_ms"
-"""How far its events are apart, of what an event says how long it took."""
+"""How far its events are apart, of what itself says how long it took."""
 SLACK_MS = 1.0
 """By so much what an event says of how long something took may be more than what is between its events; what says more is damaged."""
 
@@ -146,7 +146,7 @@ class LastingEvents:
             duration = np.where(is_damaged, duration, told)
         values = {"duration_ms": duration}
         if self._lasted is not None:
-            values[_APART] = stops.ms - starts["ms"]
+            values[_APART] = np.where(is_damaged, np.nan, stops.ms - starts["ms"])
         for name in self._told:
             is_own = name in ("ms", "tid")
             values[f"stop_{name}"] = getattr(stops, name) if is_own else whole_numbers(stops[name])
@@ -184,7 +184,8 @@ class LastingEvents:
             begin, kind, lasted = some["ms"], some["kind"], some["duration_ms"]
             known = np.flatnonzero(~np.isnan(lasted))
             begin, kind, lasted = begin[known], kind[known], lasted[known]
-            apart = some[_APART][known] if self._lasted is not None else lasted
+            said_apart = some[_APART][known] if self._lasted is not None else np.full(len(known), np.nan)
+            apart = np.where(np.isnan(said_apart), lasted, said_apart)
             if self._by is None:
                 own = lost.of(pid[kind], tid[kind], begin, begin + apart)
             else:
@@ -192,8 +193,7 @@ class LastingEvents:
                 for process in distinct(pid[kind]).tolist():
                     rows = np.flatnonzero(pid[kind] == process)
                     own[rows] = lost.of_process(process).overlap(begin[rows], (begin + lasted)[rows])
-            if self._lasted is not None:  # one that does not say it has exactly what they are apart
-                own &= (apart == lasted) | (np.abs(apart - lasted) > SLACK_MS)
+            own &= np.isnan(said_apart) | (np.abs(apart - lasted) > SLACK_MS)
             found.append(first + known[own])
         rows = np.concatenate(found)
         nothing = {name: np.full(len(rows), np.nan) for name in self._fractions}
