@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,8 @@ from dotnetdiag.nettrace import Metadata, count_losses, iter_blocks, read
 from dotnetdiag.nettrace.appending import appended_blocks
 from dotnetdiag.nettrace.constants import BlockKind
 from dotnetdiag.nettrace.loss_count import LossCount
-from dotnetdiag.nettrace.ring import Ring, Snapshot
+from dotnetdiag.nettrace.ring import Ring, Snapshot, _times
+from dotnetdiag.nettrace.stream_blocks import StreamBlock
 
 
 @pytest.fixture(autouse=True, params=FORM_IDS)
@@ -120,6 +122,61 @@ def test_a_quiet_stream_leaves_an_empty_ring_whose_snapshot_is_a_trace() -> None
     assert contents.metadata.keys() == read(data).metadata.keys()
     assert ring.window_s(100.0) == 10.0
     assert ring.held_bytes == 0
+
+
+def seconds(snapshot: Snapshot | None) -> tuple[float, float]:
+    """From when to when the file of a snapshot says to be, since the start."""
+    contents = read(file_of(snapshot))
+    assert contents.info is not None
+    assert contents.begins_late
+    assert contents.part_ticks is not None
+    begin, end = contents.part_ticks
+    assert end is not None
+    inside = contents.headers.time
+    assert not len(inside) or begin <= inside.min() <= inside.max() <= end
+    begin_s, end_s = ((tick - contents.info.sync_ticks) / contents.info.frequency for tick in (begin, end))
+    return begin_s, end_s
+
+
+def test_a_snapshot_says_from_when_to_when_it_is() -> None:
+    """Also when nothing has come for long; and events that are older than the window belong to what it says."""
+    data = with_points(data_of("events-10.nettrace"), 100, 5)
+    contents = read(data)
+    assert contents.info is not None
+    ring, at = Ring(window_s=2.0, size_bytes=1 << 30), 0
+    for block in iter_blocks(data):
+        known = read(data[: block.end]).headers.time
+        latest = int(known.max()) if len(known) else contents.info.sync_ticks
+        now = 1000.0 + (latest - contents.info.sync_ticks) / contents.info.frequency
+        ring.feed(data[at : block.end], now)
+        at = block.end
+        if len(known) > 100:
+            begin_s, end_s = seconds(ring.snapshot(now))
+            assert end_s == pytest.approx(now - 1000.0, abs=1e-6)
+            assert begin_s <= max(0.0, end_s - 2.0) + 1e-6
+    begin_s, end_s = seconds(ring.snapshot(now + 60.0))
+    assert (begin_s, end_s) == pytest.approx((now + 58.0 - 1000.0, now + 60.0 - 1000.0), abs=1e-3)
+
+
+def test_a_snapshot_of_all_that_came_begins_with_the_recording() -> None:
+    data = data_of("gccollect-10.nettrace")
+    ring = Ring(window_s=1e6, size_bytes=1 << 30)
+    ring.feed(data, 50.0)
+    begin_s, end_s = seconds(ring.snapshot(53.0))
+    contents = read(data)
+    assert contents.info is not None
+    assert begin_s == 0
+    last = (int(contents.headers.time.max()) - contents.info.sync_ticks) / contents.info.frequency
+    assert end_s == pytest.approx(last + 3.0, abs=0.5)
+
+
+@pytest.mark.parametrize("times", [(0, 0), (5, 4), (-1, 7), (1, (1 << 63) - 1)])
+def test_a_block_that_says_no_times_tells_none(times: tuple[int, int]) -> None:
+    block = StreamBlock(kind=BlockKind.EVENT, name="EventBlock", content=struct.pack("<hhqq", 20, 1, *times))
+    assert _times(block) is None
+    assert _times(replace(block, content=b"\x14\0")) is None
+    assert _times(replace(block, content=struct.pack("<hhqq", 4, 1, 5, 6))) is None
+    assert _times(replace(block, content=struct.pack("<hhqq", 20, 1, 5, 6))) == (5, 6)
 
 
 def test_from_the_end_on_nothing_gets_too_old() -> None:

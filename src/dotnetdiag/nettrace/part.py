@@ -52,6 +52,8 @@ class Head:
         """Of the metadata, in nettrace 4 and 5."""
         self.point: StreamBlock | None = None
         """The last sequence point."""
+        self.part_ticks: tuple[int, int] | None = None
+        """From when to when a part is, where that is known ahead of it."""
         self._threads: dict[int, bytes] = {}
         self._metadata_bytes = 0
 
@@ -92,13 +94,17 @@ class Head:
         """Those of a part that begins behind the last sequence point (where it ``numbers`` the threads, anywhere)."""
         yield from self.metadata
         if not self.is_numbered:
-            if numbers is not None and (numbers.live or numbers.ended):
-                early, point = mark(self.info.sync_ticks), self.point
+            numbers = numbers or LastNumbers(live={}, ended={})
+            if numbers.live or numbers.ended or self.part_ticks is not None:
+                early, sync_ticks = mark(self.info.sync_ticks), self.info.sync_ticks
                 yield point_block(early, {**numbers.live, **numbers.ended})
                 if numbers.ended:
                     yield point_block(early, numbers.live)
-                if point is not None:
-                    yield point_block(self._begin(point), numbers.live)
+                told = [] if self.point is None else [self._begin(self.point)]
+                if self.part_ticks is not None:
+                    told = [moment(ticks, sync_ticks) for ticks in self.part_ticks]
+                for time in told:
+                    yield point_block(time, numbers.live)
             return
         if self.point is not None:
             for time in mark(self.info.sync_ticks), self._begin(self.point):

@@ -4,19 +4,26 @@ Rule 1: event blocks are let go from the oldest on, when they are older than the
 are counted on the way out, so that a part can say which numbers came before it.
 Rule 2: stacks are kept as long as an event block of their segment is.
 Rule 3: times are those of arrival, which the caller tells: an event is not older than its block, so the window is never too short.
+Rule 4: a part says from when to when it is (``part_range``). What the clock of its events says now is known by the block that took the least time
+to come.
 """
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace.constants import BlockKind
+from dotnetdiag.nettrace.info import TraceInfo
 from dotnetdiag.nettrace.last_numbers import LastNumbers
 from dotnetdiag.nettrace.part import Head, Part, Sink
 from dotnetdiag.nettrace.stream_blocks import StreamBlock, StreamBlocks
 
+_HEADER = struct.Struct("<hhqq")
+"""Of a block of events (nettrace.md §5.3): its size, flags, the times of the first and the last."""
+_LATEST = 1 << 62
 BLOCK_BYTES = 300
 """What a block takes beside its content: of a quiet stream they are many and small."""
 
@@ -34,6 +41,8 @@ class Snapshot:
     window_s: float
     is_cut: bool
     size_bytes: int
+    part_ticks: tuple[int, int] | None
+    """From when to when that is, by the clock of the events; None where no block has told the time."""
 
     def write(self, file: Sink) -> Part:
         """A part with all of it, still open."""
@@ -45,7 +54,7 @@ class Snapshot:
     def _head(self) -> Head:
         """As it was at that moment."""
         made = Head(self.head.opening, self.head.info, is_numbered=False)
-        made.metadata = list(self.metadata)
+        made.metadata, made.part_ticks = list(self.metadata), self.part_ticks
         return made
 
 
@@ -67,6 +76,9 @@ class Ring:
         self._tail: Part | None = None
         """All that was let go, counted."""
         self._since: float | None = None
+        self._ahead_ticks: float | None = None
+        """By how much the clock of the events is ahead of the caller's."""
+        self._has_let_go = False
         self._is_cut = False
         """Whether what was let go last was not too old."""
         self._window_begin: float | None = None
@@ -124,6 +136,7 @@ class Ring:
         if head is None or self._tail is None:
             return None
         return Snapshot(
+            part_ticks=self._ticks(head.info, asked_at, window_s),
             head=head,
             metadata=tuple(head.metadata),
             numbers=self._tail.last_numbers(),
@@ -132,6 +145,16 @@ class Ring:
             is_cut=self._is_cut and window_s < self._window_s,
             size_bytes=self.held_bytes,
         )
+
+    def _ticks(self, info: TraceInfo, now: float, window_s: float) -> tuple[int, int] | None:
+        """From when to when a window up to now is, with all events that are there."""
+        if self._ahead_ticks is None:
+            return None
+        end = round(now * info.frequency + self._ahead_ticks)
+        times = [times for _, block in self._blocks if (times := _times(block)) is not None]
+        begin = max(info.sync_ticks, end - round(window_s * info.frequency)) if self._has_let_go else info.sync_ticks
+        begin, end = min([begin, *(first for first, _ in times)]), max([end, *(last for _, last in times)])
+        return max(begin, info.sync_ticks), max(begin, end)
 
     def _opened(self) -> Head | None:
         stream = self._stream
@@ -148,6 +171,9 @@ class Ring:
         head.follow(block)
         if block.kind is BlockKind.METADATA:
             return  # it is repeated in every part
+        if (times := _times(block)) is not None:
+            ahead = times[1] - now * head.info.frequency
+            self._ahead_ticks = ahead if self._ahead_ticks is None else max(ahead, self._ahead_ticks)
         self._blocks.append((now, block))
         self._events += block.kind is BlockKind.EVENT
         self.held_bytes += _cost(block)
@@ -159,6 +185,7 @@ class Ring:
             self._stacks.append(block)
             return
         self.held_bytes -= _cost(block)
+        self._has_let_go = True
         self._tail.write(block)
         if block.kind is BlockKind.SEQUENCE_POINT:
             self.held_bytes -= sum(map(_cost, self._stacks))
@@ -166,6 +193,14 @@ class Ring:
             # begun anew: only threads of one segment are remembered that have ended
             bare = Head(self.head.opening, self.head.info, is_numbered=False)
             self._tail = Part(bare, None, numbers=self._tail.last_numbers())
+
+
+def _times(block: StreamBlock) -> tuple[int, int] | None:
+    """Of a block of events the times of the first and the last, which its header says; None where it does not, or says what no clock does."""
+    if block.kind is not BlockKind.EVENT or len(block.content) < _HEADER.size:
+        return None
+    size, _, first, last = _HEADER.unpack_from(block.content)
+    return (first, last) if size >= _HEADER.size and 0 < first <= last < _LATEST else None
 
 
 def _cost(block: StreamBlock) -> int:
