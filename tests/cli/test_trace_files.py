@@ -108,6 +108,16 @@ def test_info_for_people_says_verdict_losses_threads_and_every_event(small: Path
     assert "\x1b" not in text
 
 
+def test_info_of_a_part_says_of_which_time_it_is(tmp_path: Path) -> None:
+    part = tmp_path / "part.nettrace"
+    assert run("trim", recorded("default-10"), "-o", part, "--from", "1s", "--to", "1500ms").exit_code == 0
+    assert json.loads(output("info", part, "--json"))["part_ms"] == [1000.0, 1500.0]
+    assert "Part      1.0000 s to 1.5000 s of it: 0.5000 s\n" in output("info", part)
+    whole = recorded("default-10")
+    assert json.loads(output("info", whole, "--json"))["part_ms"] is None
+    assert "Part " not in output("info", whole)
+
+
 def test_info_of_a_cut_file_says_where_it_broke(tmp_path: Path) -> None:
     path = tmp_path / "cut.nettrace"
     path.write_bytes(SMALL["nettrace 5"][:-7])

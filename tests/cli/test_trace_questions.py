@@ -147,6 +147,43 @@ def test_several_files_are_asked_each_in_turn(words: str, file: Path, tmp_path: 
         assert done.stdout == f"==> {file} <==\n{parts[0]}\n==> {other} <==\n{parts[1]}"
 
 
+@pytest.mark.parametrize("form", ["json", "csv", "table"])
+def test_one_that_cannot_be_read_keeps_nobody_from_the_others(form: str, file: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.nettrace"
+    bad.write_bytes(b"Nettrace")
+    done = run("trace", "report", "gc", str(file), str(bad), str(file), "--format", form)
+    whole = run("trace", "report", "gc", str(file), str(file), "--format", form)
+    assert (done.returncode, done.stdout) == (2, whole.stdout)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error")]
+    assert len(errors) == 1
+    assert f"{bad}: end of data" in errors[0]
+    assert run("trace", "report", "gc", str(bad), str(bad), "--json").stdout == ""
+    assert run("trace", "report", "gc", str(file), str(bad), "--bogus").returncode == 3
+
+
+def test_of_what_came_through_stdin_the_command_for_more_says_so(file: Path) -> None:
+    with file.open("rb") as stream:
+        given = [sys.executable, "-m", "dotnetdiag", "trace", "report", "-"]
+        text = subprocess.run(given, stdin=stream, capture_output=True, text=True, check=True).stdout
+    assert "dotnetdiag trace report - gc" in text
+    assert "./-" not in text
+
+
+def test_all_reports_together_are_of_one_recording(file: Path, tmp_path: Path) -> None:
+    for words, said in ((("--html", str(tmp_path / "x.html")), "a page"), (("all", "--json"), "all reports together")):
+        done = run("trace", "report", str(file), str(file), *words)
+        assert done.returncode == 3
+        assert said in done.stderr
+        assert "one recording" in done.stderr
+        assert "extra argument" not in done.stderr
+
+
+def test_without_a_file_the_help_is_that_of_all_kinds() -> None:
+    done = run("trace", "report")
+    assert (done.returncode, done.stdout) == (0, run("trace", "report", "--help").stdout)
+    assert "advice" in done.stdout
+
+
 def test_what_stands_out_and_methods_are_told_of_several_files(file: Path) -> None:
     for words in ((), ("topN",), ("-n", "3"), ("topN", "--by", "line", "--format", "csv")):
         done = run("trace", "report", str(file), str(file), *words)

@@ -207,7 +207,7 @@ def test_the_states_of_net_9_are_refused_for_its_sampler_does_not_tell_them(tmp_
 
 def test_of_net_9_it_is_said_that_what_is_unmanaged_may_have_run() -> None:
     for version, managed_samples, noted in (("9.0.22", 0, True), ("9.0.22", 1, False), ("10.0.0", 0, False)):
-        ran = [managed(10, 1, "P.A")] * managed_samples
+        ran = [managed(10 + at / 100, 1, "P.A") for at in range(30 * managed_samples)]
         trace = traced(external(0, 1, "P.A"), external(9, 1, "P.A"), *ran, external(20, 1), runtime_is(21, 1, version))
         assert (UNTOLD in view(trace, ViewOptions()).notes) is noted
 

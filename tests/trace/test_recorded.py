@@ -8,6 +8,7 @@ import pytest
 from tests.analysis.traces import managed, traced
 from tests.nettrace.recordings import data_of, recording, recordings
 
+from dotnetdiag.analysis.allocations import allocations
 from dotnetdiag.analysis.exceptions import exceptions
 from dotnetdiag.analysis.gc_collections import gc
 from dotnetdiag.analysis.loader import loader
@@ -158,6 +159,18 @@ def merged(folder: Path, *parts: Path, says: bool = True) -> Trace:
         with whole.open("wb") as file:
             merge([Trace(part.read_bytes()).raw.contents for part in parts], file)
     return Trace(whole.read_bytes())
+
+
+def test_a_rate_is_of_the_time_of_those_that_did_it(tmp_path: Path) -> None:
+    """And not of others that were merged with them."""
+    parts = [recording(f"{name}-10.nettrace") for name in ("events", "counters", "http")]
+    alone, both = Trace(parts[0].read_bytes()), merged(tmp_path, *parts)
+    assert exceptions(both).totals.per_second == pytest.approx(exceptions(alone).totals.per_second, rel=1e-3)
+    made = recording("gcverbose-10.nettrace")
+    rates = [
+        allocations(one).totals.bytes_per_second for one in (Trace(made.read_bytes()), merged(tmp_path, made, parts[1]))
+    ]
+    assert rates[0] == pytest.approx(rates[1], rel=1e-3)
 
 
 @pytest.mark.parametrize("says", [True, False])

@@ -175,7 +175,9 @@ class AllocationsFold:
     def result(self) -> AllocationReport:
         """The answer."""
         kept = self._events.kept if self._events.count else _NOTHING
-        return _Answer(self._events, kept, self._texts.names, self._by_second, in_seconds(self._seconds)).report()
+        return _Answer(
+            self._events, kept, self._texts.names, self._by_second, in_seconds(self._seconds, kept.pid)
+        ).report()
 
 
 class _Answer:

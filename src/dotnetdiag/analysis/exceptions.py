@@ -77,14 +77,17 @@ _COLUMNS = (
     "catch_ms", "handled_ms", "finallys", "finally_ms", "filters", "again", "nested",
 )  # fmt: skip
 """Of the table of all."""
-NO_CATCHES = "who caught them is not told: NativeAOT does not, or nobody did"
+NO_CATCHES = (
+    "who caught them is not told: NativeAOT does not, nobody did, or the events of catches are not in the recording"
+)
 _METHOD = re.compile(r"^.*?\[(?P<module>[^\]]*)\] (?P<type>.*)::(?P<method>.*)$", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionTotals:
     """Of all. ``again``: so many of ``count`` were thrown again, ``nested``: while another was handled. ``catch_ms``: from throws to catches; None,
-    as ``caught``, where no catch is told. ``per_second``: of the recording.
+    as ``caught``, where no catch is told. ``per_second``: of the time in which processes
+    that threw were recorded.
     """
 
     count: int
@@ -232,7 +235,7 @@ class ExceptionsFold:
             messages=self._messages.names,
             methods=self._methods.names,
             losses=self._losses.told,
-            seconds=in_seconds(self._seconds),
+            seconds=in_seconds(self._seconds, self._rows.threads.told()[0]),
             lost=LostBetween(self._rows.columns.context),
         )
         return answer.report()

@@ -58,10 +58,10 @@ def recorded_in(seconds: Seconds) -> Recorded | None:
     return Recorded(0.0, told) if isinstance(told, float | int) else told
 
 
-def in_seconds(seconds: Seconds) -> float | None:
-    """How long that is."""
+def in_seconds(seconds: Seconds, pids: Array) -> float | None:
+    """How long that is of some processes: a rate is of the time in which they could have done it."""
     told = recorded_in(seconds)
-    return None if told is None else told.seconds
+    return None if told is None else told.seconds_of(pids)
 
 
 class Fold(Protocol[R]):

@@ -31,8 +31,8 @@ LARGE_SHARE = 0.5
 NEARLY_ALL = 0.8
 """Of all frames of the stacks: where few events have stacks, those frames or two may be half of what is shown."""
 NO_NAMES = (
-    "methods have no names, and are left out: the recording lacks them, as with --rundown false and --profile gc-collect "
-    "(record with --rundown true)"
+    "methods have no names, and are left out: the recording lacks them, as with --rundown false and --profile gc-collect, or where the "
+    "runtime ended before it told them (record with --rundown true)"
 )
 CUT = (
     "methods have no names, and are left out: the recording breaks off before the names, which come at its end "

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.exits import report
 from dotnetdiag.cli.files import STDIN, RecordingPath
 from dotnetdiag.cli.lazy import Kinds, kinds_or_files
 from dotnetdiag.cli.output import TABLE, show
 from dotnetdiag.cli.render import echo, json_list
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import DiagnosticsError, UsageError
 
 if TYPE_CHECKING:
     from dotnetdiag.table import Table
@@ -89,7 +90,9 @@ def joined(tables: Sequence[tuple[str, Table]]) -> Table:
 
 
 class EachFile(Command):
-    """A verb whose ``file`` is one or several, as :func:`files_argument` has it: it is called with each."""
+    """A verb whose ``file`` is one or several, as :func:`files_argument` has it: it is called with each. What cannot be read of several is told, and
+    the first such decides the exit code when all others were answered.
+    """
 
     def invoke(self, ctx: click.Context) -> Any:
         files = ctx.params["file"]
@@ -102,11 +105,19 @@ class EachFile(Command):
                 "a page and files of tables are of one recording: ask for one, or of several with --format"
             )
         made = ctx.meta[_SEVERAL] = Answers()
+        codes = list[int]()
         for file in files:
             ctx.params["file"] = file
             made.begin(named(file))
-            super().invoke(ctx)
+            try:
+                super().invoke(ctx)
+            except UsageError:  # of all of them
+                raise
+            except DiagnosticsError as error:  # one that cannot be read keeps nobody from the others
+                codes.append(report(str(error), error))
         made.end()
+        if codes:
+            raise click.exceptions.Exit(codes[0])
         return None
 
 

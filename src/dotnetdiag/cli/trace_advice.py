@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from dotnetdiag.cli.each_file import EachFile, files_argument, named
+from dotnetdiag.cli.files import STDIN
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.questions import answer, lines_options, report_options
 from dotnetdiag.cli.shown_advice import show
@@ -31,5 +32,6 @@ def advice(file: Path, form: str) -> None:
     from dotnetdiag.recipes.questions import advice as ask
 
     name = named(file)
-    more = f"dotnetdiag trace report {shlex.quote(f'./{name}' if name.startswith('-') else name)}"
+    is_dashed = name.startswith("-") and file != STDIN  # which has to come once more
+    more = f"dotnetdiag trace report {shlex.quote(f'./{name}' if is_dashed else name)}"
     answer("advice", file, form, ask, people=lambda made: show(made, more))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dotnetdiag.cli.command import Command
-from dotnetdiag.cli.files import RecordingPath
+from dotnetdiag.cli.each_file import EachFile, files_argument, several
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses_of
 from dotnetdiag.cli.output import TABLE
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from dotnetdiag.trace.trace import Trace
 
 
-@click.command("all", cls=Command)
-@click.argument("file", type=RecordingPath())
+@click.command("all", cls=EachFile)
+@files_argument()
 @lines_options
 @page_options
 @click.option("--json", "form", flag_value="json", default=TABLE, help="Print one object, with a key for each kind.")
@@ -49,6 +48,8 @@ def everything(file: Path, form: str) -> None:
     dotnetdiag trace report app.nettrace all --json | jq '.gc.totals, .advice.findings[0].text'
     """
     be_lean()
+    if several() is not None:
+        raise UsageError("all reports together are of one recording: name one FILE, or one kind of report")
     page = page_option()
     if page is None and form == TABLE:
         raise UsageError(

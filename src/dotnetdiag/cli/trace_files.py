@@ -103,6 +103,10 @@ def info(file: Path, form: str, everything: bool) -> None:
     )
 
 
+def _part(begin_ms: float, end_ms: float) -> str:
+    return f"{begin_ms / 1e3:,.4f} s to {end_ms / 1e3:,.4f} s of it: {(end_ms - begin_ms) / 1e3:,.4f} s"
+
+
 def _show_contents(contents: TraceContents, threads: int | None) -> None:
     lost = "not known: the format does not tell" if contents.lost is None else f"{contents.lost:,}"
     rows = [
@@ -111,6 +115,7 @@ def _show_contents(contents: TraceContents, threads: int | None) -> None:
         ("Size", f"{contents.size_bytes:,} bytes"),
         ("Start", contents.start or "-"),
         ("Duration", f"{contents.duration_ms / 1e3:,.4f} s"),
+        *(() if contents.part_ms is None else [("Part", _part(*contents.part_ms))]),
         ("Events", f"{contents.events:,}"),
         ("Lost", lost),
         *(("", f"{count:,} of capture thread {thread}") for thread, count in contents.lost_by_thread.items()),

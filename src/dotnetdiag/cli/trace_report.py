@@ -160,7 +160,9 @@ class Reports(Kinds):
     """Without a kind it is advice; with options for the methods that took the most time, and for those who replace dotnet-trace, these."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Help without a kind is of all kinds."""
+        """Help without a kind is of all kinds, and so it is without a file."""
+        if not args and not is_compatible() and not ctx.resilient_parsing:
+            args = ["--help"]
         if args and {"--help", "-h", "-?"}.issuperset(args):
             return LazyGroup.parse_args(self, ctx, args)
         return super().parse_args(ctx, args)

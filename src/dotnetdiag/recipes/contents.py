@@ -10,6 +10,7 @@ from dotnetdiag.nettrace import iter_blocks
 from dotnetdiag.recipes.trace_files import open_trace
 from dotnetdiag.table import HasTable, Losses, Table
 from dotnetdiag.trace.process import ProcessDetails
+from dotnetdiag.trace.recorded import recorded_of
 from dotnetdiag.trace.summary import EventSummary
 from dotnetdiag.trace.thread import Thread
 from dotnetdiag.trace.trace import Trace
@@ -20,13 +21,16 @@ CHECKED_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TraceContents(HasTable):
-    """Everything ``trace info`` shows. ``lost`` is None where the format does not tell."""
+    """Everything ``trace info`` shows. ``lost`` is None where the format does not tell. ``part_ms``: of a part of a recording when it is,
+    since the start of the whole, of which ``duration_ms`` tells the last event; None: it is no part.
+    """
 
     format: str
     events: int
     size_bytes: int
     start: str | None
     duration_ms: float
+    part_ms: tuple[float, float] | None
     complete: bool
     damage: str | None
     damage_offset: int | None
@@ -99,6 +103,7 @@ class TraceContents(HasTable):
             "lost": self.lost,
             "complete": self.complete,
             "duration_ms": self.duration_ms,
+            "part_ms": None if self.part_ms is None else list(self.part_ms),
             "start": self.start,
             "damage": self.damage,
             "damage_offset": self.damage_offset,
@@ -109,6 +114,13 @@ class TraceContents(HasTable):
             "threads": [asdict(thread) for thread in self.threads],
             "providers": providers,
         }
+
+
+def _part_of(trace: Trace) -> tuple[float, float] | None:
+    if not trace.raw.source.scan.begins_late:
+        return None
+    begin_s, end_s = recorded_of(trace)[:2]
+    return round(1e3 * begin_s, 4), round(1e3 * end_s, 4)
 
 
 def describe(trace: Trace) -> TraceContents:
@@ -126,6 +138,7 @@ def describe(trace: Trace) -> TraceContents:
         size_bytes=len(trace.raw.buffer),
         start=None if trace.start is None or info is None else trace.raw.meaning.start_text(),
         duration_ms=trace.raw.duration_ns // 100 / 1e4,
+        part_ms=_part_of(trace),
         complete=trace.complete,
         damage=trace.damage,
         damage_offset=trace.raw.damage_offset,

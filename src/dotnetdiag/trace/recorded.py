@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dotnetdiag.events.well_known import EVENT_PIPE
-from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.distinct import distinct, ranked
 from dotnetdiag.trace.process import process_events
 from dotnetdiag.trace.source import wanted_of
 
@@ -52,6 +52,11 @@ class Recorded(NamedTuple):
     def seconds(self) -> float:
         """For how long something was recorded."""
         return length_of(self.by_process.values()) if self.by_process else self.end_s - self.begin_s
+
+    def seconds_of(self, pids: Array) -> float:
+        """For how long any of these processes was recorded."""
+        spans = [self.by_process[pid] for pid in distinct(pids.astype(np.int64)).tolist() if pid in self.by_process]
+        return length_of(spans) if spans else self.seconds
 
     def of(self, pid: int) -> Recorded:
         """That of one process."""
