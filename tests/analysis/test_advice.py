@@ -17,7 +17,8 @@ from tests.analysis.traces import Seen, external, managed, traced, worker_start
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
-from dotnetdiag.analysis.advice import NOTHING, AdviceReport, advice, of_cpu, of_death, of_exceptions, of_jit
+from dotnetdiag.analysis.advice import advice, of_cpu, of_death, of_exceptions, of_jit
+from dotnetdiag.analysis.advice_report import NOTHING, AdviceReport
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
 from dotnetdiag.analysis.exceptions import exceptions

@@ -12,7 +12,8 @@ from tests.analysis.test_waits import late_circle
 from tests.analysis.traces import traced
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis.advice import MOST_APART, MOST_PROCESSES, AdviceFold, AdviceReport, advice
+from dotnetdiag.analysis.advice import MOST_APART, AdviceFold, advice
+from dotnetdiag.analysis.advice_report import MOST_PROCESSES, AdviceReport
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.waits import contention

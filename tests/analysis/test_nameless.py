@@ -17,7 +17,8 @@ from tests.nettrace.recordings import data_of
 from tests.trace.made import RUNTIME, z16
 
 import dotnetdiag as dd
-from dotnetdiag.analysis.advice import AdviceFold, AdviceReport
+from dotnetdiag.analysis.advice import AdviceFold
+from dotnetdiag.analysis.advice_report import AdviceReport
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.lacking import MOST_TOLD

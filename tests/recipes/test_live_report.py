@@ -13,7 +13,7 @@ from tests.live_room.made import FakeSession, Made, quiet
 from tests.nettrace.recordings import data_of, recordings
 
 import dotnetdiag as dd
-from dotnetdiag.analysis.advice import NOTHING
+from dotnetdiag.analysis.advice_report import NOTHING
 from dotnetdiag.analysis.nameless import CUT, NO_NAMES, NOT_TOLD
 from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.events.catalogue import _raw

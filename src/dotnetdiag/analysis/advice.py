@@ -6,20 +6,20 @@ costs less than :data:`LEAST` is not told, nor what a program that is well does 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters, nameless
+from dotnetdiag.analysis.advice_report import AdviceReport, Said, report_of
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
-from dotnetdiag.analysis.answers import number
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.finding import DEADLOCK, LEAST, SOME, WAITED_MS, Finding, begin_of, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
+from dotnetdiag.analysis.gc_findings import of_gc
 from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
 from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
@@ -36,11 +36,10 @@ from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.wait_findings import of_deadlock, of_stuck_pool, of_waits
 from dotnetdiag.analysis.waits import ContentionFold, WaitReport, WaitsFold
-from dotnetdiag.events import Column, EventSchema
-from dotnetdiag.events.columns import Text
-from dotnetdiag.table import Losses, Table
+from dotnetdiag.events import EventSchema
+from dotnetdiag.table import Losses
 from dotnetdiag.table.parts import parts
-from dotnetdiag.trace.distinct import distinct, ranked
+from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.lost_between import LostBy
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
@@ -48,17 +47,6 @@ from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
-INDUCED, INDUCED_SHARE = 3, 0.2
-LARGE = 10
-"""So many of the oldest generation because of large objects are told of, however short they are, where they are half of all."""
-MOST_OF_PAUSES = 0.5
-INDUCED_AGGRESSIVE = 17
-"""A reason that has no name, as in TraceEvent."""
-LEAST_SHOWN = 0.05
-"""Per cent that are not shown as 0.0."""
-MOST_PROCESSES = 3
-"""Of a recording of several so many are named to each question."""
 MOST_APART = 32
 """Processes that are asked by themselves; those that come behind them are asked together."""
 MANY, MANY_A_SECOND, THROW_MS = 20, 10.0, 0.02
@@ -70,62 +58,7 @@ HOT_SHARE, BUSY_SHARE = 0.3, 0.1
 """Of a method: how much of what ran is its own, and how much of the time that is on one processor."""
 ERRORS = ("Error", "Critical")
 """Levels of messages."""
-NOTHING = "nothing stands out"
 _NOT_KNOWN = Recorded(0.0, 0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdviceReport:
-    """``findings``: the most important first. ``lacking``: of kinds of reports that have nothing, why. ``unnamed``: the note that names of methods
-    are missing, if findings would have some.
-    """
-
-    findings: Table
-    lacking: Mapping[str, str]
-    seconds: float
-    unnamed: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """What commands and pages call it."""
-        return "advice"
-
-    @property
-    def rows(self) -> Table:
-        """The findings, as other reports have their main table."""
-        return self.findings
-
-    @property
-    def losses(self) -> Losses:
-        """What the recording lacks that was looked at."""
-        return self.findings.losses
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Why there is nothing of what is ``lacking``, and no methods of what is found."""
-        return tuple(dict.fromkeys((*self.lacking.values(), *self.unnamed)))
-
-    def saying(self, texts: Mapping[str, str]) -> Self:
-        """The same with other words in the place of some notes."""
-        return replace(
-            self,
-            lacking={name: texts.get(note, note) for name, note in self.lacking.items()},
-            unnamed=tuple(texts.get(note, note) for note in self.unnamed),
-        )
-
-    def document(self) -> dict[str, Any]:
-        """As :meth:`to_json`, with tables in the place of their rows."""
-        return {
-            "findings": self.findings,
-            "lacking": dict(self.lacking),
-            "notes": list(self.unnamed),
-            "seconds": self.seconds,
-            "losses": self.losses.to_json(),
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it."""
-        return {**self.document(), "findings": self.findings.to_pylist()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +136,7 @@ class AdviceFold:
         """The answer, once."""
         apart, self._apart = self._apart, {}
         others, self._others = self._others, _Questions(self._seconds, self._runtime)
-        said, losses = list[_Said](), self._losses
+        said, losses = list[Said](), self._losses
         for pid in sorted(apart):
             one = apart.pop(pid)
             said.append(_said_of(one.answers(losses), pid))
@@ -211,7 +144,7 @@ class AdviceFold:
         if others.has_some or not said:
             said.append(_said_of(others.answers(losses)))
         seconds = (recorded_in(self._seconds) or _NOT_KNOWN).seconds
-        return _report(said, losses.told, seconds, is_of_several=losses.is_of_several)
+        return report_of(said, losses.told, seconds, is_of_several=losses.is_of_several)
 
 
 class _Questions:
@@ -263,21 +196,12 @@ def _brief(answer: Any) -> Any:
     return replace(answer, requests=answer.requests[:0]) if isinstance(answer, RequestReport) else answer
 
 
-class _Said(NamedTuple):
-    """Of one process: what stands out, why kinds of reports have nothing (None: they have some), and whose methods have no names."""
-
-    found: Sequence[Finding]
-    lacking: Mapping[str, Sequence[str] | None]
-    unnamed: Sequence[str]
-    pid: int | None
-
-
 def advice_of(answers: Answers) -> AdviceReport:
     """What stands out in answers that are there."""
-    return _report([_said_of(answers)], answers.losses, answers.recorded.seconds)
+    return report_of([_said_of(answers)], answers.losses, answers.recorded.seconds)
 
 
-def _said_of(answers: Answers, pid: int | None = None) -> _Said:
+def _said_of(answers: Answers, pid: int | None = None) -> Said:
     found = list(_findings(answers))
     looked: Mapping[str, tuple[bool, Sequence[str]]] = {
         "gc": (answers.gc.totals.count > 0, answers.gc.notes),
@@ -297,7 +221,7 @@ def _said_of(answers: Answers, pid: int | None = None) -> _Said:
     notes = [
         note for one in found for note in getattr(getattr(answers, one.question, None), "notes", ()) if note not in told
     ]
-    return _Said(
+    return Said(
         found=found,
         lacking={name: None if has_some else notes for name, (has_some, notes) in looked.items()},
         unnamed=[note for note in notes if nameless.tells_of_names(note)],
@@ -305,54 +229,9 @@ def _said_of(answers: Answers, pid: int | None = None) -> _Said:
     )
 
 
-def _report(said: Sequence[_Said], losses: Losses, seconds: float, *, is_of_several: bool = False) -> AdviceReport:
-    """Of one process, or of several, whose findings say of which they are."""
-    found = sorted(
-        _told_by_process(said) if is_of_several else (found for one in said for found in one.found),
-        key=lambda one: -one.severity,
-    )
-    nothing = {name for name in said[0].lacking if all(one.lacking[name] is not None for one in said)}
-    return AdviceReport(
-        findings=Table(
-            {
-                "severity": number(
-                    np.round([float(one.severity) for one in found], 1)
-                ),  # a number where nothing is found too
-                "question": Text.from_pylist([one.question for one in found]),
-                "text": Text.from_pylist([one.text for one in found]),
-            },
-            title="what stands out",
-            units={"severity": "%"},
-            notes=[] if found else [NOTHING],
-            losses=losses,
-        ),
-        lacking={
-            name: "; ".join(dict.fromkeys(note for one in said for note in one.lacking[name] or ()))
-            for name in said[0].lacking
-            if name in nothing
-        },
-        seconds=seconds,
-        unnamed=tuple(dict.fromkeys(note for one in said for note in one.unnamed)),
-    )
-
-
-def _told_by_process(said: Sequence[_Said]) -> Iterator[Finding]:
-    """Of each question those of the processes that it costs most."""
-    of_question: dict[str, list[tuple[Finding, int | None]]] = {}
-    for one in said:
-        for finding in one.found:
-            of_question.setdefault(finding.question, []).append((finding, one.pid))
-    for some in of_question.values():
-        some.sort(key=lambda told: -told[0].severity)
-        most = [*dict.fromkeys(pid for _, pid in some)][:MOST_PROCESSES]
-        for finding, pid in some:
-            if pid in most:
-                yield finding if pid is None else replace(finding, text=f"process {pid}: {finding.text}")
-
-
 def _findings(answers: Answers) -> Iterator[Finding]:
     seconds = answers.recorded.seconds
-    yield from _of_gc(answers.gc, answers.allocations, answers.recorded)
+    yield from of_gc(answers.gc, answers.allocations, answers.recorded)
     yield from _of_contention(answers.contention, answers.recorded, answers.lost_by)
     yield from of_pool(answers.threadpool, seconds, lambda: answers.cpu.profile, lambda: answers.waits.profile)
     yield from of_waits(answers.waits, seconds)
@@ -365,100 +244,6 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_jit(answers.jit, seconds)
     yield from _of_logs(answers.logs)
     yield from of_cpu(answers.cpu.ran, seconds)
-
-
-def _of_gc(made: GcReport, allocated: AllocationReport, recorded: Recorded) -> Iterator[Finding]:
-    processes = _collections_by_process(made)
-    if len(processes) == 1:
-        (one,) = (_of_one_gc(of, recorded.of(pid).seconds, "the program") for pid, of in processes.items())
-        if one is not None:
-            yield one if "induced" in one.text else replace(one, text=one.text + _allocated(made, allocated))
-        return
-    several = [_of_one_gc(of, recorded.of(pid).seconds, f"process {pid}") for pid, of in sorted(processes.items())]
-    found = [one for one in several if one is not None]
-    yield from sorted(found, key=lambda one: -one.severity)[:MOST_PROCESSES]
-
-
-class _Collections:
-    """Of one process, some after the others."""
-
-    def __init__(self) -> None:
-        self.count = self.of_gen2 = 0
-        self.is_told = False
-        self.paused = self.longest = self.suspended = self.induced_ms = 0.0
-        self.reasons, self.callers = Counter[str | None](), Counter[str]()
-
-    def add(self, columns: Mapping[str, Column], rows: Array) -> None:
-        """Some more."""
-        some: dict[str, list[Any]] = {
-            name: column.take(rows).to_pylist() for name, column in columns.items() if name != "pid"
-        }
-        pauses = np.array([one for one in some["pause_ms"] if one is not None], np.float64)
-        self.count += len(rows)
-        self.is_told |= len(pauses) > 0
-        self.paused += float(pauses.sum())
-        self.longest = max(self.longest, float(pauses.max(initial=0.0)))
-        self.of_gen2 += some["generation"].count(2)
-        self.suspended += sum(one or 0.0 for one in some["suspend_ms"])
-        self.induced_ms += sum(
-            pause or 0.0 for pause, reason in zip(some["pause_ms"], some["reason"], strict=True) if _is_induced(reason)
-        )
-        self.reasons.update(some["reason"])
-        self.callers.update(some["induced_by"])
-
-
-def _collections_by_process(made: GcReport) -> dict[int, _Collections]:
-    found: dict[int, _Collections] = {}
-    for part in parts(made.collections, ("pid", "reason", "generation", "induced_by", "pause_ms", "suspend_ms")):
-        pids = np.array(part["pid"].to_pylist(), np.int64)
-        for pid in distinct(pids).tolist():
-            found.setdefault(pid, _Collections()).add(part, np.flatnonzero(pids == pid))
-    return found
-
-
-def _of_one_gc(of: _Collections, seconds: float, process: str) -> Finding | None:
-    """Of the collections of one process."""
-    paused, longest, count = of.paused, of.longest, of.count
-    share = share_of(paused, seconds)
-    induced = sum(often for reason, often in of.reasons.items() if _is_induced(reason))
-    is_long = share >= PAUSED_PERCENT or longest >= LONG_PAUSE_MS
-    is_induced = induced >= INDUCED and induced >= INDUCED_SHARE * count
-    large = of.reasons["AllocLarge"]
-    is_large = large >= LARGE and large >= MOST_OF_PAUSES * count
-    if not (is_long or is_induced or is_large):
-        return None
-    of_time = f"{share:.1f} % of the time" if share >= LEAST_SHOWN else f"{paused:,.1f} ms in all"
-    text = f"the collector paused {process} for {of_time}, {longest:,.1f} ms at most"
-    if not of.is_told:
-        text = f"how long the collector paused {process} is not told"
-    if is_induced:
-        text += f": {induced:,} of {count:,} collections are induced"
-        if named := [one for one in of.callers if is_named(one)]:  # few of many
-            most = max(named, key=of.callers.__getitem__)
-            text += f", {of.callers[most]:,} by {short(most)}"
-        if of.induced_ms < MOST_OF_PAUSES * paused:
-            text += f", which paused it for {of.induced_ms:,.1f} of {paused:,.1f} ms"
-    else:
-        text += f"; {count:,} collection{'' if count == 1 else 's'}, {of.of_gen2:,} of gen2"
-        if large >= MOST_OF_PAUSES * count:
-            text += f", {large:,} because of large objects"
-    if paused and of.suspended >= MOST_OF_PAUSES * paused:
-        text += f"; {of.suspended:,.1f} of {paused:,.1f} ms passed until all threads stood still"
-    return Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
-
-
-def _is_induced(reason: str | None) -> bool:
-    return reason is not None and (reason.startswith("Induced") or reason == str(INDUCED_AGGRESSIVE))
-
-
-def _allocated(made: GcReport, allocated: AllocationReport) -> str:
-    """How much was allocated, and most of it by whom."""
-    text = f", {made.totals.allocated_bytes / 1e6:,.0f} MB allocated" if made.totals.allocated_bytes else ""
-    if len(allocated.by_type_and_method):
-        most = allocated.by_type_and_method[0]
-        by = f" by {short(most['method'])}" if is_named(most["method"]) else ""
-        text += f"; {most['percent']:.0f} % of it as {most['type']}{by}"
-    return text
 
 
 def _of_contention(made: WaitReport, recorded: Recorded, lost_by: LostBy) -> Iterator[Finding]:

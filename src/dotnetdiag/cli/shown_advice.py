@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dotnetdiag.cli.render import echo
 
 if TYPE_CHECKING:
-    from dotnetdiag.analysis.advice import AdviceReport
+    from dotnetdiag.analysis.advice_report import AdviceReport
 
 OF_QUEUE = "threadpool (how long work waited)"
 """Where it is known how many threads there were, and no more."""
@@ -19,7 +19,7 @@ SAMPLED = "topN"
 
 def show(made: AdviceReport, more: str | None) -> None:
     """Print it for people. ``more`` is the command that takes a kind of report; None: of a process that is asked itself."""
-    from dotnetdiag.analysis.advice import NOTHING
+    from dotnetdiag.analysis.advice_report import NOTHING
     from dotnetdiag.analysis.native import NEVER
     from dotnetdiag.analysis.thread_pool import NO_QUEUE
 

@@ -16,7 +16,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import MissingDependency, UsageError
 
 if TYPE_CHECKING:
-    from dotnetdiag.analysis.advice import AdviceReport
+    from dotnetdiag.analysis.advice_report import AdviceReport
     from dotnetdiag.analysis.diff import ProfileDiff
     from dotnetdiag.analysis.report import Report
     from dotnetdiag.analysis.stack_profile import StackProfile

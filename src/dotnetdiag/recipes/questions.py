@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dotnetdiag.recipes.sources import PathText, opened
 
 if TYPE_CHECKING:
-    from dotnetdiag.analysis.advice import AdviceReport
+    from dotnetdiag.analysis.advice_report import AdviceReport
     from dotnetdiag.analysis.allocations import AllocationReport
     from dotnetdiag.analysis.counters import Counters
     from dotnetdiag.analysis.exceptions import ExceptionReport

@@ -11,7 +11,7 @@ from dotnetdiag.export import find_format, format_of
 from dotnetdiag.recipes.outputs import check_outputs, replacing
 
 if TYPE_CHECKING:
-    from dotnetdiag.analysis.advice import AdviceReport
+    from dotnetdiag.analysis.advice_report import AdviceReport
     from dotnetdiag.analysis.report import Report
     from dotnetdiag.analysis.stack_profile import StackProfile
     from dotnetdiag.table import Table
@@ -82,7 +82,7 @@ def write_text(pieces: Iterable[str], path: Path, *, force: bool = False) -> int
 
 def is_report(result: object) -> TypeGuard[Report | AdviceReport]:
     """Whether it is the answer to a question, with tables and totals."""
-    from dotnetdiag.analysis.advice import AdviceReport
+    from dotnetdiag.analysis.advice_report import AdviceReport
     from dotnetdiag.analysis.report import Report
 
     return isinstance(result, Report | AdviceReport)

@@ -1,0 +1,127 @@
+"""What stands out of collections: pauses, and those that somebody asks for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dotnetdiag._dataclasses import replace
+from dotnetdiag.analysis.advice_report import MOST_PROCESSES
+from dotnetdiag.analysis.allocations import AllocationReport
+from dotnetdiag.analysis.finding import LEAST, SOME, Finding, share_of
+from dotnetdiag.analysis.gc_collections import GcReport
+from dotnetdiag.analysis.method_words import is_named, short
+from dotnetdiag.events import Column
+from dotnetdiag.table.parts import parts
+from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.recorded import Recorded
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
+INDUCED, INDUCED_SHARE = 3, 0.2
+LARGE = 10
+"""So many of the oldest generation because of large objects are told of, however short they are, where they are half of all."""
+MOST_OF_PAUSES = 0.5
+INDUCED_AGGRESSIVE = 17
+"""A reason that has no name, as in TraceEvent."""
+LEAST_SHOWN = 0.05
+"""Per cent that are not shown as 0.0."""
+
+
+def of_gc(made: GcReport, allocated: AllocationReport, recorded: Recorded) -> Iterator[Finding]:
+    """That the program stood still for long, or because somebody asks for collections; of several processes those of which that costs most."""
+    processes = _collections_by_process(made)
+    if len(processes) == 1:
+        (one,) = (_of_one_gc(of, recorded.of(pid).seconds, "the program") for pid, of in processes.items())
+        if one is not None:
+            yield one if "induced" in one.text else replace(one, text=one.text + _allocated(made, allocated))
+        return
+    several = [_of_one_gc(of, recorded.of(pid).seconds, f"process {pid}") for pid, of in sorted(processes.items())]
+    found = [one for one in several if one is not None]
+    yield from sorted(found, key=lambda one: -one.severity)[:MOST_PROCESSES]
+
+
+class _Collections:
+    """Of one process, some after the others."""
+
+    def __init__(self) -> None:
+        self.count = self.of_gen2 = 0
+        self.is_told = False
+        self.paused = self.longest = self.suspended = self.induced_ms = 0.0
+        self.reasons, self.callers = Counter[str | None](), Counter[str]()
+
+    def add(self, columns: Mapping[str, Column], rows: Array) -> None:
+        """Some more."""
+        some: dict[str, list[Any]] = {
+            name: column.take(rows).to_pylist() for name, column in columns.items() if name != "pid"
+        }
+        pauses = np.array([one for one in some["pause_ms"] if one is not None], np.float64)
+        self.count += len(rows)
+        self.is_told |= len(pauses) > 0
+        self.paused += float(pauses.sum())
+        self.longest = max(self.longest, float(pauses.max(initial=0.0)))
+        self.of_gen2 += some["generation"].count(2)
+        self.suspended += sum(one or 0.0 for one in some["suspend_ms"])
+        self.induced_ms += sum(
+            pause or 0.0 for pause, reason in zip(some["pause_ms"], some["reason"], strict=True) if _is_induced(reason)
+        )
+        self.reasons.update(some["reason"])
+        self.callers.update(some["induced_by"])
+
+
+def _collections_by_process(made: GcReport) -> dict[int, _Collections]:
+    found: dict[int, _Collections] = {}
+    for part in parts(made.collections, ("pid", "reason", "generation", "induced_by", "pause_ms", "suspend_ms")):
+        pids = np.array(part["pid"].to_pylist(), np.int64)
+        for pid in distinct(pids).tolist():
+            found.setdefault(pid, _Collections()).add(part, np.flatnonzero(pids == pid))
+    return found
+
+
+def _of_one_gc(of: _Collections, seconds: float, process: str) -> Finding | None:
+    """Of the collections of one process."""
+    paused, longest, count = of.paused, of.longest, of.count
+    share = share_of(paused, seconds)
+    induced = sum(often for reason, often in of.reasons.items() if _is_induced(reason))
+    is_long = share >= PAUSED_PERCENT or longest >= LONG_PAUSE_MS
+    is_induced = induced >= INDUCED and induced >= INDUCED_SHARE * count
+    large = of.reasons["AllocLarge"]
+    is_large = large >= LARGE and large >= MOST_OF_PAUSES * count
+    if not (is_long or is_induced or is_large):
+        return None
+    of_time = f"{share:.1f} % of the time" if share >= LEAST_SHOWN else f"{paused:,.1f} ms in all"
+    text = f"the collector paused {process} for {of_time}, {longest:,.1f} ms at most"
+    if not of.is_told:
+        text = f"how long the collector paused {process} is not told"
+    if is_induced:
+        text += f": {induced:,} of {count:,} collections are induced"
+        if named := [one for one in of.callers if is_named(one)]:  # few of many
+            most = max(named, key=of.callers.__getitem__)
+            text += f", {of.callers[most]:,} by {short(most)}"
+        if of.induced_ms < MOST_OF_PAUSES * paused:
+            text += f", which paused it for {of.induced_ms:,.1f} of {paused:,.1f} ms"
+    else:
+        text += f"; {count:,} collection{'' if count == 1 else 's'}, {of.of_gen2:,} of gen2"
+        if large >= MOST_OF_PAUSES * count:
+            text += f", {large:,} because of large objects"
+    if paused and of.suspended >= MOST_OF_PAUSES * paused:
+        text += f"; {of.suspended:,.1f} of {paused:,.1f} ms passed until all threads stood still"
+    return Finding(severity=max(share, SOME if is_long else LEAST), question="gc", text=text)
+
+
+def _is_induced(reason: str | None) -> bool:
+    return reason is not None and (reason.startswith("Induced") or reason == str(INDUCED_AGGRESSIVE))
+
+
+def _allocated(made: GcReport, allocated: AllocationReport) -> str:
+    """How much was allocated, and most of it by whom."""
+    text = f", {made.totals.allocated_bytes / 1e6:,.0f} MB allocated" if made.totals.allocated_bytes else ""
+    if len(allocated.by_type_and_method):
+        most = allocated.by_type_and_method[0]
+        by = f" by {short(most['method'])}" if is_named(most["method"]) else ""
+        text += f"; {most['percent']:.0f} % of it as {most['type']}{by}"
+    return text
