@@ -6,8 +6,6 @@ known to the millisecond. The merged trace begins with the earliest.
 
 Processes. One is (file, pid): in containers every pid is 1. Where an earlier file has a process of that number too, it gets
 another, which no system gives: 10,000,001. So two recordings of one process are two processes, each with its own symbols.
-Parts of one recording (rotated, trimmed) that follow each other are of one process: they have the same clock and start, and
-say where they begin.
 
 Numbers. Event types that are equal become one. Threads get a row for each file, with process id and OS thread id; stacks
 and activity ids are written again. Sequence numbers stay, so that lost events are counted as before; a thread id that
@@ -30,11 +28,10 @@ import numpy.typing as npt
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events.kernels import gather
-from dotnetdiag.events.well_known import EVENT_PIPE, UNIVERSAL_SYSTEM
+from dotnetdiag.events.well_known import UNIVERSAL_SYSTEM
 from dotnetdiag.nettrace import Contents, GuidTable, HeaderColumns, Metadata, ThreadInfo, TraceInfo, Writer
 from dotnetdiag.nettrace.output import Sink
 from dotnetdiag.nettrace.rewriting import written_labels
-from dotnetdiag.trace.part import RUNDOWN
 from dotnetdiag.trace.recorded import SESSION, Recorded
 
 Rows: TypeAlias = "npt.NDArray[np.int64]"
@@ -44,8 +41,6 @@ SAME_CLOCK_NS = 10_000_000
 CHUNK_ROWS = 1 << 18
 NEXT_PROCESS = 10_000_000
 """From a pid to the number of another process that has it too. Linux has pids to 4,194,304."""
-_SLACK_A_SECOND = 1000
-"""Parts of a second: what was cut in two goes on where it ended, to a ms."""
 _HALF = 1 << 31
 _WORD = 0xFFFFFFFF
 
@@ -98,55 +93,19 @@ def _sessions(
     apart: Sequence[int], processes: Sequence[Mapping[int, int]], recorded: Sequence[Recorded]
 ) -> list[tuple[str, str]]:
     """From when to when each process was recorded: no event says when that began, or that a part of a recording, or what breaks off, is over."""
-    made = dict[int, list[tuple[int, int, int]]]()
+    made = dict[int, str]()
     for apart_ns, numbers, told in zip(apart, processes, recorded, strict=True):
         for pid, number in numbers.items():
             begin_ns, end_ns = (max(0, apart_ns + round(1e9 * at)) for at in told.of(pid)[:2])
-            made.setdefault(number, []).append((begin_ns, end_ns, round(1e9 * told.missing_s(pid))))
-    said = []
-    for number, parts in sorted(made.items()):
-        begin_ns, _, missing_ns = min(parts)
-        end_ns = max(end_ns for _, end_ns, _ in parts)
-        said.append((SESSION, f"{number} {begin_ns} {end_ns}" + (f" {missing_ns}" if missing_ns else "")))
-    return said
-
-
-def _parts_of_one(files: Sequence[Contents]) -> dict[int, int]:
-    """Of each file that goes on where another one ends, both of one recording, the number of the first of these."""
-    alike: dict[tuple[int | None, ...], list[tuple[int, int | None, int]]] = {}
-    for at, contents in enumerate(files):
-        info = _info(contents)
-        begin, end = contents.part_ticks or (info.sync_ticks, None)
-        if info.process_id is not None and not contents.threads and (contents.part_ticks or not contents.begins_late):
-            key = (info.process_id, info.start_ns, info.sync_ticks, info.frequency)
-            alike.setdefault(key, []).append((begin, end, at))
-    made: dict[int, int] = {}
-    for parts in alike.values():
-        parts.sort(key=lambda part: part[0])
-        for (begin, end, at), (since, _, then) in pairwise(parts):
-            until = _last_tick(files[at], begin) if end is None else end
-            is_next = begin < since and until <= since
-            if is_next and (end is None or (since - end) * _SLACK_A_SECOND <= _info(files[at]).frequency):
-                made[then] = made.get(at, at)
-    return made
-
-
-def _last_tick(contents: Contents, begin: int) -> int:
-    """The time of its last event that is not there for names."""
-    names = [number for number, one in contents.metadata.items() if one.provider in (RUNDOWN, EVENT_PIPE)]
-    time = contents.headers.time[~np.isin(contents.headers.metadata_id, names)]
-    return int(time.max()) if len(time) else begin
+            missing_ns = round(1e9 * told.missing_s(pid))
+            made[number] = f"{number} {begin_ns} {end_ns}" + (f" {missing_ns}" if missing_ns else "")
+    return [(SESSION, said) for _, said in sorted(made.items())]
 
 
 def _number_processes(files: Sequence[Contents]) -> list[dict[int, int]]:
     taken: set[int] = set()
-    first = _parts_of_one(files)
-    known: dict[int, dict[int, int]] = {}
-    for at in sorted(range(len(files)), key=lambda at: (first.get(at, at), at in first, at)):
-        contents = files[at]
-        if at in first:  # a part of a recording of one process
-            known[at] = known[first[at]]
-            continue
+    made = []
+    for contents in files:
         said = (_info(contents).process_id, *(thread.process_id for thread in contents.threads.values()))
         own = {pid for pid in said if pid}  # 0 is the kernel's
         kept = own - taken
@@ -155,8 +114,8 @@ def _number_processes(files: Sequence[Contents]) -> list[dict[int, int]]:
         for pid in sorted(own - kept):
             numbers[pid] = next(number for number in count(pid, NEXT_PROCESS) if number not in taken)
             taken.add(numbers[pid])
-        known[at] = numbers
-    return [known[at] for at in range(len(files))]
+        made.append(numbers)
+    return made
 
 
 def _info(contents: Contents) -> TraceInfo:

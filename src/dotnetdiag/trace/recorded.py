@@ -102,12 +102,9 @@ def recorded_of(trace: Trace) -> Recorded:
     else:
         ended = _ended(trace)
         whole = Recorded(0.0, max(0.0, min(raw.duration_ns / 1e9, max(ended.values(), default=math.inf))))
-    spans = sessions(raw.info)
     if not raw.meaning.is_of_several:
-        if len(spans) != 1 or not _pids(trace) - {0} <= spans.keys():
-            return whole
-        ((begin, end),) = spans.values()  # parts of one recording that were merged
-        return Recorded(max(begin, whole.begin_s), max(begin, min(end, whole.end_s)))
+        return whole
+    spans = sessions(raw.info)
     if not _pids(trace) - {0} <= spans.keys():  # it was merged by others
         spans = _told_by_events(trace)
     begin_s, end_s = whole.begin_s, whole.end_s
@@ -132,7 +129,7 @@ def _ended(trace: Trace) -> dict[int, float]:
         raw.meaning.pid(headers)[0].tolist(), raw.meaning.info.elapsed_ns(headers.time).tolist(), strict=True
     ):
         ended[pid] = max(ended.get(pid, 0.0), ns / 1e9)
-    return ended if _pids(trace) <= ended.keys() else {}
+    return ended if _pids(trace) - {0} <= ended.keys() else {}
 
 
 def _told_by_events(trace: Trace) -> dict[int, tuple[float, float]]:
