@@ -34,6 +34,7 @@ from dotnetdiag.analysis.waits import contention, waits
 from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.nettrace.loss import Gap
 from dotnetdiag.recipes.trace_rewrite import trim
+from dotnetdiag.trace import lost_between
 from dotnetdiag.trace.lost_between import Spans
 from dotnetdiag.trace.part import RUNTIME
 from dotnetdiag.trace.recorded import Recorded
@@ -121,8 +122,8 @@ def test_a_wait_has_no_end_that_may_be_of_another(
     trace = traced(begins(10, 1, "A.M"), ends(40, 1), begins(50, 1, "A.M"), ends(60, 1), begins(99, 3))
     if after is not None and before is not None:
         lost = trace.raw.lost
-        lost.total = 1
-        lost.gaps.append(Gap(capture_thread=1, segment=0, after=after * MS, before=before * MS, count=1))
+        lost.total = 2
+        lost.gaps.append(Gap(capture_thread=1, segment=0, after=after * MS, before=before * MS, count=2))
         lost.gaps.append(Gap(capture_thread=2, segment=0, after=0, before=90 * MS, count=1))
     made = waits(trace)
     assert made.waits.values("duration_ms") == [*durations, None]
@@ -152,17 +153,17 @@ def test_what_nothing_tells_of_promoted_bytes_is_no_0() -> None:
     assert (made.totals.promoted_bytes, {*made.collections.values("promoted_bytes")}) == (None, {None})
 
 
-def losing(trace: Trace, thread: int, after: float | None, before: float) -> Trace:
-    """A thread of it has lost an event between two times in ms; before the first of its events where there is no ``after``."""
+def losing(trace: Trace, thread: int, after: float | None, before: float, count: int = 2) -> Trace:
+    """A thread of it has lost some events between two times in ms; before the first of its events where there is no ``after``."""
     lost = trace.raw.lost
-    lost.total += 1
-    lost.by_thread[thread] = lost.by_thread.get(thread, 0) + 1
+    lost.total += count
+    lost.by_thread[thread] = lost.by_thread.get(thread, 0) + count
     gap = Gap(
         capture_thread=thread,
         segment=0,
         after=None if after is None else round(after * MS),
         before=round(before * MS),
-        count=1,
+        count=count,
     )
     lost.gaps.append(gap)
     return trace
@@ -364,6 +365,70 @@ def test_work_whose_id_comes_again_has_no_begin_behind_a_loss(
 def test_a_gap_within_a_time_and_one_that_overlaps_it(
     spans_of: list[tuple[int, int]], begin: int, end: int, within: bool, overlaps: bool
 ) -> None:
-    made = Spans([(1_000_000 * after, 1_000_000 * before) for after, before in spans_of])
+    made = Spans([(1_000_000 * after, 1_000_000 * before, 1) for after, before in spans_of])
     times = np.array([begin], float), np.array([end], float)
     assert (made.within(*times).tolist(), made.overlap(*times).tolist()) == ([within], [overlaps])
+
+
+def test_behind_the_last_gap_that_is_known_nothing_of_a_thread_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has lost more than those."""
+    monkeypatch.setattr(lost_between, "GAPS_LIMIT", 1)
+    seen = [begins(10, 1, "A.M"), ends(40, 1), begins(50, 1, "A.M"), ends(60, 1), begins(70, 2, "A.M"), ends(80, 2)]
+    trace = losing(traced(*seen), 1, 40, 50)
+    assert waits(trace).waits.values("duration_ms") == [30.0, 10.0, 10.0]
+    trace.raw.lost.by_thread[1] += 5
+    assert waits(trace).waits.values("duration_ms") == [30.0, None, 10.0]
+
+
+def test_one_event_that_was_lost_is_not_two() -> None:
+    seen = [begins(10, 1, "A.M"), ends(40, 1)]
+    assert waits(losing(traced(*seen), 1, 20, 30, count=1)).waits.values("duration_ms") == [30.0]
+    assert waits(losing(losing(traced(*seen), 1, 12, 15, count=1), 1, 20, 30, count=1)).waits.values("duration_ms") == [
+        None
+    ]
+
+
+def test_what_a_thread_of_the_collector_has_lost_leaves_no_size_to_another() -> None:
+    data = data_of("gccollect-10.nettrace")
+    whole = gc(Trace(data)).collections.to_pylist()
+    trace = Trace(data)
+    gap = whole[4]["start_ms"] + 0.01
+    (thread,) = {int(event.tid) for event in trace if event.event == "GC/Start" and event.ms == whole[4]["start_ms"]}
+    frequency, sync = trace.raw.info.frequency, trace.raw.info.sync_ticks  # type: ignore[union-attr]
+    ticks = [sync + round(ms * frequency / 1000) for ms in (gap, gap + 0.01)]
+    trace.raw.lost.total = 1
+    trace.raw.lost.gaps.append(Gap(capture_thread=thread, segment=0, after=ticks[0], before=ticks[1], count=1))
+    made = gc(trace).collections.to_pylist()
+    for at, (row, other) in enumerate(zip(made, whole, strict=True)):
+        unknown = (
+            {"before_bytes", "after_bytes", "promoted_bytes", "condemned", "mark_ms", "handles"} if at == 4 else set()
+        )
+        unknown |= {"allocated_bytes"} if at in (4, 5) else set()
+        for name in (
+            "number",
+            "reason",
+            "type",
+            "duration_ms",
+            "pause_ms",
+            "suspend_ms",
+            *unknown,
+            "before_bytes",
+            "handles",
+        ):
+            assert row[name] == (None if name in unknown else other[name]), (at, name)
+
+
+def test_a_pause_that_is_not_known_is_not_known_of_requests_either() -> None:
+    def told(trace: Trace) -> tuple[Any, ...]:
+        made = requests(trace)
+        return made.requests.values("gc_ms"), made.by_route.values("gc_ms")
+
+    assert told(served(has_end=True)) == ([5.0], [5.0])
+    assert told(losing(served(has_end=True), 3, 51, 54)) == ([None], [None])
+    assert told(losing(served(has_end=True), 3, 51, 54, count=1)) == ([5.0], [5.0])
+
+
+@pytest.mark.parametrize(("by", "told"), [(None, 30.0), ("tid", None), (["pid", "tid"], None)])
+def test_spans_by_the_thread_and_more_are_not_told_across_a_loss(by: Any, told: float | None) -> None:
+    trace = losing(traced(begins(10, 1, "A.M"), ends(40, 1)), 1, 20, 30)
+    assert spans(trace, "WaitHandleWait/Start", "WaitHandleWait/Stop", by=by).values("duration_ms") == [told]

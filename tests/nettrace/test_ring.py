@@ -15,6 +15,7 @@ from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace import Metadata, count_losses, iter_blocks, read
 from dotnetdiag.nettrace.appending import appended_blocks
 from dotnetdiag.nettrace.constants import BlockKind
+from dotnetdiag.nettrace.info import TraceInfo
 from dotnetdiag.nettrace.loss_count import LossCount
 from dotnetdiag.nettrace.ring import Ring, Snapshot, _times
 from dotnetdiag.nettrace.stream_blocks import StreamBlock
@@ -170,13 +171,30 @@ def test_a_snapshot_of_all_that_came_begins_with_the_recording() -> None:
     assert end_s == pytest.approx(last + 3.0, abs=0.5)
 
 
-@pytest.mark.parametrize("times", [(0, 0), (5, 4), (-1, 7), (1, (1 << 63) - 1)])
+@pytest.mark.parametrize("times", [(99, 100), (105, 104), (-1, 107), (101, (1 << 63) - 1), (101, 1 << 61)])
 def test_a_block_that_says_no_times_tells_none(times: tuple[int, int]) -> None:
     block = StreamBlock(kind=BlockKind.EVENT, name="EventBlock", content=struct.pack("<hhqq", 20, 1, *times))
-    assert _times(block) is None
-    assert _times(replace(block, content=b"\x14\0")) is None
-    assert _times(replace(block, content=struct.pack("<hhqq", 4, 1, 5, 6))) is None
-    assert _times(replace(block, content=struct.pack("<hhqq", 20, 1, 5, 6))) == (5, 6)
+    info = TraceInfo(start_ns=0, sync_ticks=100, frequency=10)
+    assert _times(block, info) is None
+    assert _times(replace(block, content=b"\x14\0"), info) is None
+    assert _times(replace(block, content=struct.pack("<hhqq", 4, 1, 105, 106)), info) is None
+    assert _times(replace(block, content=struct.pack("<hhqq", 20, 1, 105, 106)), info) == (105, 106)
+
+
+def test_a_block_with_a_wrong_time_is_forgotten_when_others_have_come() -> None:
+    data = with_points(data_of("events-10.nettrace"), 20, 5)
+    ring, at = Ring(window_s=2.0, size_bytes=1 << 30), 0
+    events = [block for block in iter_blocks(data) if block.kind is BlockKind.EVENT]
+    assert len(events) > 100
+    for block in iter_blocks(data):
+        piece = bytearray(data[at : block.end])
+        if block.start == events[3].start:
+            place = block.start - at + 12
+            piece[place : place + 8] = struct.pack("<q", struct.unpack_from("<q", piece, place)[0] + 3600 * 10**9)
+        ring.feed(bytes(piece), 5.0)
+        at = block.end
+    _, end_s = seconds(ring.snapshot(5.0))
+    assert end_s == pytest.approx(read(data).headers.time.max() / 1e9 - read(data).info.sync_ticks / 1e9, abs=1.0)  # type: ignore[union-attr]
 
 
 def test_from_the_end_on_nothing_gets_too_old() -> None:

@@ -395,16 +395,18 @@ class _Answer:
         """Whether it is told of rows what ran for them: not where nothing is of their processes."""
         pid = self._pid[self._thread[values("kind")]]
         told: Array = ~is_among(pid, self._catchless) | (values("finallys") > 0) | (values("filters") > 0)
-        return told & ~self._is_lost(values)
+        return told & ~self._is_lost(values, least=1)
 
-    def _is_lost(self, values: Values, *, handled: bool = False) -> Array:
-        """Of rows whether their threads lost events before they were caught, or ``handled``: what came behind may be of another that was thrown."""
+    def _is_lost(self, values: Values, *, handled: bool = False, least: int = 2) -> Array:
+        """Of rows whether their threads lost so many events before they were caught, or ``handled``: what came behind may be of another that was
+        thrown.
+        """
         thread, begin = self._thread[values("kind")], values("ms")
         if not self._lost:
             return np.zeros(len(begin), np.bool_)
         lasted = values("catch_ms") + values("handled_ms") if handled else values("catch_ms")
         end = np.where(np.isnan(lasted), np.inf, begin + lasted)
-        return self._lost.of(self._pid[thread], self._tid[thread], begin, end)
+        return self._lost.of(self._pid[thread], self._tid[thread], begin, end, least=least)
 
     def _without_lost(self, rows: Array) -> Array:
         """Rows of which none has what may be of another."""

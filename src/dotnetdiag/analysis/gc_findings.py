@@ -53,6 +53,8 @@ class _Collections:
         self.is_told = False
         self.paused = self.longest = self.suspended = self.induced_ms = 0.0
         self.reasons, self.callers = Counter[str | None](), Counter[str]()
+        self.alike, self.alike_ms = Counter[tuple[str | None, int]](), dict[tuple[str | None, int], float]()
+        """Of those of one reason and generation how many there are, and for how long they paused it."""
 
     def add(self, columns: Mapping[str, Column], rows: Array) -> None:
         """Some more."""
@@ -70,6 +72,9 @@ class _Collections:
             pause or 0.0 for pause, reason in zip(some["pause_ms"], some["reason"], strict=True) if _is_induced(reason)
         )
         self.reasons.update(some["reason"])
+        for pause, *alike in zip(some["pause_ms"], some["reason"], some["generation"], strict=True):
+            self.alike[alike[0], alike[1]] += 1
+            self.alike_ms[alike[0], alike[1]] = self.alike_ms.get((alike[0], alike[1]), 0.0) + (pause or 0.0)
         self.callers.update(some["induced_by"])
 
 
@@ -104,6 +109,9 @@ def _of_one_gc(of: _Collections, seconds: float, process: str) -> Finding | None
             text += f", {of.callers[most]:,} by {short(most)}"
         if of.induced_ms < MOST_OF_PAUSES * paused:
             text += f", which paused it for {of.induced_ms:,.1f} of {paused:,.1f} ms"
+            reason, generation = most_of_all = max(of.alike_ms, key=of.alike_ms.__getitem__)
+            if reason is not None and not _is_induced(reason) and generation is not None:
+                text += f"; most, {of.alike_ms[most_of_all]:,.1f} ms, are {of.alike[most_of_all]:,} of gen{generation} because of {reason}"
     else:
         text += f"; {count:,} collection{'' if count == 1 else 's'}, {of.of_gen2:,} of gen2"
         if large >= MOST_OF_PAUSES * count:

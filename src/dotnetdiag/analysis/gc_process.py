@@ -55,6 +55,7 @@ _COMPACTING = 1 << 1
 _BELOW_NOTHING = 1 << 31
 """Of a time in µs of 32 bits: half an hour, which no phase takes."""
 _US = 1000.0
+TIDS = ("start_tid", "stop_tid", "heap_tid")
 NEVER = int(np.iinfo(np.int64).max)
 """The place of a stop that has not come."""
 
@@ -81,6 +82,16 @@ class ProcessCollections:
         since = picked(self.starts.place, _latest(self.starts.place, heaps.place), -1) > picked(stops.place, of, NEVER)
         self.heap_row = _rows(self.count, started, np.where(since, -1, of))
         self.heaps = heaps
+        tids = [
+            self.starts.tid.astype(np.int64),
+            picked(stops.tid.astype(np.int64), self.stop_row, -1),
+            picked(heaps.tid.astype(np.int64), self.heap_row, -1),
+        ]
+        self.tids = dict(zip(TIDS, tids, strict=True))
+        """Of which threads the events are that tell of each; -1 for none."""
+        self.since_ms = np.fmin(self.stopped_ms, self.starts.ms)
+        self.until_ms = np.fmax(np.fmax(self.went_on_ms, self.stop_ms), picked(heaps.ms, self.heap_row, np.nan))
+        """From when to when these are."""
         self._history(stops, started, told.kept[PER_HEAP], told.kept[GLOBAL])
         self._allocated(is_from_begin=told.is_from_begin)
         self._committed(told.committed)

@@ -18,7 +18,7 @@ from dotnetdiag.analysis.gc_events import (
     GcEvents,
     Told,
 )
-from dotnetdiag.analysis.gc_process import COMPACT, MARKS, NEVER, PLAN, RELOCATE_OR_SWEEP, ProcessCollections
+from dotnetdiag.analysis.gc_process import COMPACT, MARKS, NEVER, PLAN, RELOCATE_OR_SWEEP, TIDS, ProcessCollections
 from dotnetdiag.analysis.kept_events import NONE, Texts
 from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.freed import give_back_freed
@@ -50,6 +50,8 @@ FIGURES: Mapping[str, Callable[[ProcessCollections], Array]] = {
     "rest_ms": ProcessCollections.rest_ms,
 } | {f"{name}_ms": lambda one, name=name: one.phases[name] for name in BACKGROUND_PHASES}
 ALLOCATED = "allocated_bytes"
+CERTAIN = ("pid", "number", "generation", "reason", "type", "asked", "place", "start_ms", "duration_ms")
+"""Of the events that begin and end it, which have its number."""
 PAUSES = ("pause_start_ms", "pause_ms", "suspend_ms", "rest_ms")
 COUNTS: Mapping[str, Callable[[ProcessCollections], Array]] = {
     "before_bytes": lambda one: one.total("SizeBefore"),
@@ -84,7 +86,7 @@ class CollectionRows:
     """Rows of the collections of several processes. The columns are :data:`FIGURES` and :data:`COUNTS`, ``pid``, ``number``, ``generation``, those of
     :data:`WORDS`, ``asked``: which of the events of who asks for collections, -1 for none, and ``place``: of those whose ``allocated_bytes`` the
     ticks tell, where there are any, how many had begun before it; else -1. ``pause_tid``, ``stopped_ms`` and ``went_on_ms``: the
-    thread that stopped the program, and from when to when.
+    thread that stopped the program, and from when to when; those of ``TIDS``, ``since_ms`` and ``until_ms`` the same of all that tells of each.
     """
 
     def __init__(self) -> None:
@@ -135,8 +137,9 @@ class CollectionRows:
             "condemned": np.append(self.texts["condemned"].each(condemned), np.int32(-1))[which[some]],
             "asked": self._asked_by(made, events, last)[some],
             "pause_tid": made.pause_tid[some],
-            "stopped_ms": made.stopped_ms[some],
-            "went_on_ms": made.went_on_ms[some],
+            "is_background": made.is_background[some].astype(np.int64),
+            **{name: tids[some] for name, tids in made.tids.items()},
+            **{name: getattr(made, name)[some] for name in ("stopped_ms", "went_on_ms", "since_ms", "until_ms")},
             "place": np.where(made.by_ticks, told.before + np.arange(made.count), -1)[some],
         }
         values |= {name: make(made)[some] for name, make in {**FIGURES, **COUNTS}.items()}
@@ -178,15 +181,40 @@ class ProcessRows(NamedTuple):
         if name == ALLOCATED:
             return self.allocated(first, last)
         values = self.rows.column(name, first, last)
-        if not self.lost or name not in PAUSES:
+        if not self.lost or name in CERTAIN:
             return values
+        is_lost = self._lose_pauses(first, last) if name in PAUSES else self._lose(first, last)
+        return np.where(is_lost, -1 if name in WORDS else np.nan, values)
+
+    def _lose_pauses(self, first: int, last: int) -> Array:
+        """Of which rows the pause may end with that of another, or lack one of a collection in the background."""
+        assert self.lost is not None
         tid, begin, end = (self.rows.column(one, first, last) for one in ("pause_tid", "stopped_ms", "went_on_ms"))
         is_lost = self.lost.of(np.full(len(tid), self.pid), tid, begin, end)
-        return np.where(is_lost, np.nan, values)
+        others = self.lost.of_process(self.pid).overlap(begin, end)
+        return is_lost | (others & (self.rows.column("is_background", first, last) > 0))
+
+    def _lose(self, first: int, last: int) -> Array:
+        """Of which rows events that tell of them may be lost, or be those of another."""
+        assert self.lost is not None
+        pids, times = (
+            np.full(last - first, self.pid),
+            [self.rows.column(one, first, last) for one in ("since_ms", "until_ms")],
+        )
+        made = np.zeros(last - first, np.bool_)
+        for name in (*TIDS, "pause_tid"):
+            made |= self.lost.overlap(pids, self.rows.column(name, first, last), *times)
+        others = self.lost.of_process(self.pid).overlap(*times)
+        return made | (others & (self.rows.column("is_background", first, last) > 0))
 
     def allocated(self, first: int, last: int) -> Array:
         """``allocated_bytes`` of some rows; NaN where that is not known, as where ticks tell it of which some were lost, or a collection."""
         values = self.rows.column(ALLOCATED, first, last)
+        if self.lost:
+            begin = max(first - 1, 0)
+            is_lost = self._lose(begin, last)  # what the one before left, too
+            before = is_lost[:-1] if first else np.append(False, is_lost[:-1])
+            values = np.where(is_lost[first - begin :] | before, np.nan, values)
         if self.ticks is None:
             return values
         place = self.rows.column("place", first, last)

@@ -18,7 +18,7 @@ from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.waits import CONTENDED, GOT
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct, is_among
-from dotnetdiag.trace.lost_between import LostBetween
+from dotnetdiag.trace.lost_between import LostBetween, Spans
 from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -223,7 +223,15 @@ class Pauses:
     """When the program was stopped for the collector, process by process."""
 
     def __init__(self, suspending: Kept, restarted: Kept, lost: LostBetween | None) -> None:
-        own, ends = paused(suspending, restarted, lost)
+        own, ends = paused(suspending, restarted, None)
+        is_lost = np.zeros(len(own), np.bool_)
+        if lost:
+            is_lost = lost.of(suspending.pid[own], suspending.tid[own], suspending.ms[own], ends)
+        self._doubtful = dict[int, Spans]()
+        for pid, rows in places_of(suspending.pid[own[is_lost]]):
+            some = zip(suspending.ms[own[is_lost]][rows].tolist(), ends[is_lost][rows].tolist(), strict=True)
+            self._doubtful[pid] = Spans([(round(1e6 * begin), round(1e6 * end), 1) for begin, end in some])
+        own, ends = own[~is_lost], ends[~is_lost]
         self._lines: dict[int, tuple[Array, Array]] = {}
         for pid, rows in places_of(suspending.pid[own]):
             begin, end = rest_of_overlaps(suspending.ms[own[rows]], ends[rows])
@@ -232,11 +240,14 @@ class Pauses:
             self._lines[pid] = np.stack([begin, end], axis=1).reshape(-1), total
 
     def within(self, pid: Array, begin: Array, end: Array) -> Array:
-        """For how long, in ms, between these times; what has not ended (NaN) is under way to the last."""
+        """For how long, in ms, between these times; what has not ended (NaN) is under way to the last. NaN where that is not known."""
         end = np.where(np.isnan(end), np.inf, end)
         made = np.zeros(len(begin))
         for process, of in places_of(pid) if self._lines else ():
             if process in self._lines:
                 times, total = self._lines[process]
                 made[of] = np.interp(end[of], times, total) - np.interp(begin[of], times, total)
+        for process, spans in self._doubtful.items():
+            rows = np.flatnonzero(pid == process)
+            made[rows[spans.overlap(begin[rows], end[rows])]] = np.nan
         return made

@@ -134,8 +134,11 @@ class RequestRows:
                 "queued": ~np.isnan(queued),
                 "queue_ms": np.nan_to_num(queued),
             }
-            | {name: np.where(is_vague, 0.0, some[name]) for name in COSTS}
-            | {_TOLD.format(name): is_among(some["pid"], pids) & ~is_vague for name, pids in self._told.items()},
+            | {name: np.where(is_vague, 0.0, np.nan_to_num(some[name])) for name in COSTS}
+            | {
+                _TOLD.format(name): is_among(some["pid"], pids) & ~is_vague & ~np.isnan(some[name])
+                for name, pids in self._told.items()
+            },
         )
         rows = np.flatnonzero(has_failed)
         self._failures.add([group[rows], reason[rows]], numbers[rows])
@@ -242,7 +245,7 @@ class _Columns:
         own = values(name)
         if name in COSTS:
             is_told = is_among(values("pid"), self._told[name])
-            return _cost(own, name, is_told & ~are_vague(values, self._losing))
+            return _cost(own, name, is_told & ~are_vague(values, self._losing) & ~np.isnan(own))
         if name.endswith("_ms"):
             return number(own, ~np.isnan(own))
         return whole(own, {"status": own > 0, "parent": own >= 0}.get(name))

@@ -50,9 +50,11 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
     codes = _codes(first, last, [*keys, "pid"])
     opened, closed = _paired(first, last, codes)
     begin, end = first.numpy("ms"), np.append(last.numpy("ms"), 0.0)
-    if keys == [THREAD] and (lost := LostBetween(trace.raw)):  # an end may be that of another that the thread began
+    if (by is not None or keys == [THREAD]) and (lost := LostBetween(trace.raw)):
+        # an end may be that of another that the thread began; numbers and activities that were found to be of one each tell
         pid, tid = (first.numpy(name)[opened] for name in ("pid", "tid"))
-        is_lost = lost.of(pid, tid, begin[opened], end[closed])
+        is_own = tid == np.append(last.numpy("tid"), 0)[closed]
+        is_lost = is_own & lost.of(pid, tid, begin[opened], end[closed])
         closed = np.where((closed < len(last)) & is_lost, len(last), closed)
     ended = closed < len(last)
     columns: dict[str, Column] = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from math import ceil
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UsageError
@@ -23,7 +24,10 @@ from dotnetdiag.nettrace.stream_blocks import StreamBlock, StreamBlocks
 
 _HEADER = struct.Struct("<hhqq")
 """Of a block of events (nettrace.md §5.3): its size, flags, the times of the first and the last."""
-_LATEST = 1 << 62
+_LONGEST_S = 10 * 365 * 86_400
+"""A session of ten years."""
+_CLOCKS = 64
+"""A block whose header is damaged counts no longer than so many others have come."""
 BLOCK_BYTES = 300
 """What a block takes beside its content: of a quiet stream they are many and small."""
 
@@ -76,8 +80,8 @@ class Ring:
         self._tail: Part | None = None
         """All that was let go, counted."""
         self._since: float | None = None
-        self._ahead_ticks: float | None = None
-        """By how much the clock of the events is ahead of the caller's."""
+        self._ahead_ticks: deque[float] = deque(maxlen=_CLOCKS)
+        """By how much the clock of the events was ahead of the caller's, of the last blocks: the largest took the least time to come."""
         self._has_let_go = False
         self._is_cut = False
         """Whether what was let go last was not too old."""
@@ -148,12 +152,12 @@ class Ring:
 
     def _ticks(self, info: TraceInfo, now: float, window_s: float) -> tuple[int, int] | None:
         """From when to when a window up to now is, with all events that are there."""
-        if self._ahead_ticks is None:
+        if not self._ahead_ticks:
             return None
-        end = round(now * info.frequency + self._ahead_ticks)
-        times = [times for _, block in self._blocks if (times := _times(block)) is not None]
+        end = ceil(now * info.frequency + max(self._ahead_ticks))
+        times = [times for _, block in self._blocks if (times := _times(block, info)) is not None]
         begin = max(info.sync_ticks, end - round(window_s * info.frequency)) if self._has_let_go else info.sync_ticks
-        begin, end = min([begin, *(first for first, _ in times)]), max([end, *(last for _, last in times)])
+        begin = min([begin, *(first for first, _ in times)])
         return max(begin, info.sync_ticks), max(begin, end)
 
     def _opened(self) -> Head | None:
@@ -171,9 +175,8 @@ class Ring:
         head.follow(block)
         if block.kind is BlockKind.METADATA:
             return  # it is repeated in every part
-        if (times := _times(block)) is not None:
-            ahead = times[1] - now * head.info.frequency
-            self._ahead_ticks = ahead if self._ahead_ticks is None else max(ahead, self._ahead_ticks)
+        if (times := _times(block, head.info)) is not None:
+            self._ahead_ticks.append(times[1] - now * head.info.frequency)
         self._blocks.append((now, block))
         self._events += block.kind is BlockKind.EVENT
         self.held_bytes += _cost(block)
@@ -195,12 +198,13 @@ class Ring:
             self._tail = Part(bare, None, numbers=self._tail.last_numbers())
 
 
-def _times(block: StreamBlock) -> tuple[int, int] | None:
+def _times(block: StreamBlock, info: TraceInfo) -> tuple[int, int] | None:
     """Of a block of events the times of the first and the last, which its header says; None where it does not, or says what no clock does."""
     if block.kind is not BlockKind.EVENT or len(block.content) < _HEADER.size:
         return None
     size, _, first, last = _HEADER.unpack_from(block.content)
-    return (first, last) if size >= _HEADER.size and 0 < first <= last < _LATEST else None
+    is_time = info.sync_ticks <= first <= last <= info.sync_ticks + _LONGEST_S * info.frequency
+    return (first, last) if size >= _HEADER.size and is_time else None
 
 
 def _cost(block: StreamBlock) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.nettrace.constants import GAPS_LIMIT
 from dotnetdiag.trace.raw import RawTrace
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 LostBy: TypeAlias = Callable[[int], int | None]
 """How many events a process has lost; None where that is not known."""
+_NEVER_MS = float(1 << 62) / 1e6
 _TICK_MS = 1e-6
 """Of times that were told in ns."""
 
@@ -34,61 +37,100 @@ def lost_by(context: Context, pid: int) -> int | None:
 
 
 class LostBetween:
-    """The gaps of a recording, of which the first 10,000 are known (docs/limits.md); of a session that runs none are."""
+    """The gaps of a recording, of which the first 10,000 are known (docs/limits.md): behind these nothing of a thread that has lost more is certain.
+    Of a session that runs none are known.
+    """
 
     def __init__(self, context: Context) -> None:
-        self._spans: dict[tuple[int | None, int], list[tuple[int, int]]] = {}
-        """Of each thread, from its last event before a gap to the first behind it, in ns; before its first event nothing of it began."""
-        self._of_process: dict[int | None, list[tuple[int, int]]] = {}
+        self._of_thread: dict[tuple[int | None, int], Spans] = {}
+        """From the last event of a thread before a gap to the first behind it; before its first event nothing of it began."""
+        self._of_process: dict[int | None, list[_Gap]] = {}
         """The same of all threads of a process, those before the first event of a thread too."""
         self._told: dict[int, Spans] = {}
         if not isinstance(context, RawTrace) or not context.losses.lost:
             return
-        gaps = context.lost.gaps
-        threads = context.source.scan.threads if context.format.startswith("nettrace 6") else {}
-        start = context.meaning.info.sync_ticks
-        ticks = np.array([[start if gap.after is None else gap.after, gap.before] for gap in gaps], np.int64)
-        ns = context.meaning.info.elapsed_ns(ticks.reshape(-1)).reshape(-1, 2)
+        gaps, by_thread = context.lost.gaps, Counter(context.lost.by_thread)
+        info = context.meaning.info
+        ticks = np.array([[info.sync_ticks if gap.after is None else gap.after, gap.before] for gap in gaps], np.int64)
+        ns = info.elapsed_ns(ticks.reshape(-1)).reshape(-1, 2)
+        of_thread: dict[tuple[int | None, int], list[_Gap]] = {}
+        has_rows = context.format.startswith("nettrace 6")
         for gap, (after, before) in zip(gaps, ns.tolist(), strict=True):
-            row = threads.get(gap.capture_thread)
-            key = (None, gap.capture_thread) if row is None else (row.process_id, row.os_thread_id or 0)
-            self._of_process.setdefault(key[0], []).append((after, before))
+            key = _key(context, gap.capture_thread) if has_rows else (None, gap.capture_thread)
+            by_thread[gap.capture_thread] -= gap.count
+            told = _Gap(after, before, gap.count)
+            self._of_process.setdefault(key[0], []).append(told)
             if gap.after is not None:
-                self._spans.setdefault(key, []).append((after, before))
+                of_thread.setdefault(key, []).append(told)
+        if len(gaps) >= GAPS_LIMIT:
+            # events of one segment are in no order of time
+            since = min(ns[at][0] for at, gap in enumerate(gaps) if gap.segment == gaps[-1].segment)
+            last = _Gap(int(since), 1 << 62, 2)
+            for thread in +by_thread:
+                key = _key(context, thread) if has_rows else (None, thread)
+                self._of_process.setdefault(key[0], []).append(last)
+                of_thread.setdefault(key, []).append(last)
+        self._of_thread = {key: Spans(some) for key, some in of_thread.items()}
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self._of_process)
 
-    def of(self, pid: Array, tid: Array, begin_ms: Array, end_ms: Array) -> Array:
-        """Of each from when to when, of a thread, whether one lies within (bool)."""
+    def of(self, pid: Array, tid: Array, begin_ms: Array, end_ms: Array, *, least: int = 2) -> Array:
+        """Of each from when to when, of a thread, whether it has lost so many events meanwhile (bool): one that was lost cannot have been the end of
+        the one and the begin of the next.
+        """
+        return self._each(pid, tid, lambda spans, rows: spans.within(begin_ms[rows], end_ms[rows], least=least))
+
+    def overlap(self, pid: Array, tid: Array, begin_ms: Array, end_ms: Array) -> Array:
+        """Of each from when to when, whether a thread may have lost any then (bool)."""
+        return self._each(pid, tid, lambda spans, rows: spans.overlap(begin_ms[rows], end_ms[rows]))
+
+    def _each(self, pid: Array, tid: Array, asked: Callable[[Spans, Array], Array]) -> Array:
         made = np.zeros(len(tid), np.bool_)
-        for (process, thread), spans in self._spans.items():
+        for (process, thread), spans in self._of_thread.items():
             rows = np.flatnonzero((tid == thread) & ((pid == process) if process is not None else np.True_))
-            made[rows] = Spans(spans).within(begin_ms[rows], end_ms[rows])
+            made[rows] |= asked(spans, rows)
         return made
 
     def of_process(self, pid: int) -> Spans:
         """Those of any thread of a process."""
         if pid not in self._told:
-            found = [spans for process, spans in self._of_process.items() if process in (pid, None)]
-            self._told[pid] = Spans([span for spans in found for span in spans])
+            found = [gaps for process, gaps in self._of_process.items() if process in (pid, None)]
+            self._told[pid] = Spans([gap for gaps in found for gap in gaps])
         return self._told[pid]
 
 
+def _key(context: RawTrace, thread: int) -> tuple[int | None, int]:
+    row = context.source.scan.threads.get(thread)
+    return (None, thread) if row is None else (row.process_id, row.os_thread_id or 0)
+
+
+class _Gap(NamedTuple):
+    """Between which times so many events were lost, in ns."""
+
+    after: int
+    before: int
+    lost: int
+
+
 class Spans:
-    """Times between which events were lost, in ns."""
+    """Times between which events were lost, and how many: from when to when, in ns."""
 
-    def __init__(self, spans: list[tuple[int, int]]) -> None:
-        self._after, before = np.array(sorted(spans), np.float64).reshape(-1, 2).T / 1e6
-        self._last_end = np.append(-np.inf, np.maximum.accumulate(before))  # of those that begin no later
-        # of those that begin no earlier
-        self._first_end = np.append(np.minimum.accumulate(before[::-1])[::-1], np.inf)
+    def __init__(self, gaps: Sequence[tuple[int, int, int]]) -> None:
+        after, before, count = np.array(sorted(gaps), np.float64).reshape(-1, 3).T
+        self._after, self._before = after / 1e6, before / 1e6
+        self._sums = np.append(0.0, np.cumsum(count))
+        self._last_end = np.append(-np.inf, np.maximum.accumulate(self._before))  # of those that begin no later
+        self._open_ms = np.append(self._after[self._before >= _NEVER_MS], np.inf).min()
+        """From when on gaps are not known."""
 
-    def within(self, begin_ms: Array, end_ms: Array) -> Array:
-        """Of each from when to when, whether one lies within (bool)."""
-        at = np.searchsorted(self._after, begin_ms - _TICK_MS)
-        made: Array = self._first_end[at] <= end_ms + _TICK_MS
+    def within(self, begin_ms: Array, end_ms: Array, *, least: int = 1) -> Array:
+        """Of each from when to when, whether so many were lost by one thread in gaps that lie within (bool)."""
+        first = np.searchsorted(self._after, begin_ms - _TICK_MS)
+        last = np.searchsorted(self._before, end_ms + _TICK_MS, "right")
+        lost = self._sums[np.maximum(first, last)] - self._sums[first]
+        made: Array = (lost >= least) | (end_ms > self._open_ms)
         return made
 
     def overlap(self, begin_ms: Array, end_ms: Array) -> Array:
