@@ -299,11 +299,35 @@ def test_a_sample_counts_as_long_as_until_the_next_of_its_thread(rows: int) -> N
 def test_what_a_command_compares_with_is_part_of_its_route() -> None:
     labels = [
         "db SELECT a FROM t WHERE id = @p",
-        "db SELECT a FROM t WHERE id = @p AND b=(SELECT 1)",
+        "db SELECT a FROM t WHERE id = @p AND b=(SELECT max(c2) FROM t2)",
         "db x WHERE a=? AND b=1",
     ]
     assert routes(labels, np.arange(3))[0] == labels
     assert routes(["GET /a?id=1&b=x y", "GET /a?id=2&b=z y"], np.arange(2))[0] == ["GET /a?id=*&b=* y"]
+
+
+@pytest.mark.parametrize(
+    ("commands", "route"),
+    [
+        (
+            ["SELECT * FROM o WHERE id = 5 shop srv1,1433", "SELECT * FROM o WHERE id = 12 shop srv1,1433"],
+            "SELECT * FROM o WHERE id = * shop srv1,1433",
+        ),
+        (["db insert into t2 values (1, 'a''b', N'c', -2.5)", "db insert into t2 values (7,'x',N'', -1)"], None),
+        (
+            ["update t set a1=1 where b in (1,2,3)", "update t set a1=2 where b in (4,5,6)"],
+            "update t set a1=* where b in (*,*,*)",
+        ),
+        (["EXEC dbo.p2 @a = 'x'", "EXEC dbo.p2 @a = 'it''s 5'"], "EXEC dbo.p2 @a = *"),
+        (["GET /select/5/x", "GET /select/6/x"], "GET /select/*/x"),
+    ],
+)
+def test_commands_that_differ_in_their_literals_are_one_route(commands: list[str], route: str | None) -> None:
+    made, which = routes(commands, np.arange(len(commands)))
+    if route is None:
+        assert [one.replace(" ", "") for one in made] == ["dbinsertintot2values(*,*,*,-*)"] * len(made)
+    else:
+        assert (made, which.tolist()) == ([route], [0, 0])
 
 
 def test_routes_have_no_numbers_and_no_ids() -> None:
