@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.analysis.traces import managed, traced
 from tests.nettrace.recordings import data_of, recording, recordings
+from tests.nettrace.test_parts import divided, with_points
 
 from dotnetdiag.analysis.allocations import allocations
 from dotnetdiag.analysis.exceptions import exceptions
@@ -82,6 +83,27 @@ def test_a_part_says_when_it_begins_and_ends_in_every_version_and_when_it_is_cut
         assert contents.info is not None
         assert contents.lost.total == 0
         assert len([time for time, _, _ in contents.sequence_points if time < contents.info.sync_ticks]) == 3
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_a_part_that_is_written_again_has_lost_as_much(rotated: bool, tmp_path: Path) -> None:
+    """Also what was lost ahead of the first event of a thread in it."""
+    path = recording("lossy-10.nettrace")
+    if rotated:
+        parts = divided(with_points(path.read_bytes(), 2000, 5)).files
+        path = tmp_path / "rotated.nettrace"
+        path.write_bytes(max((file.getvalue() for file in parts[1:]), key=lambda data: read(data).lost.total))
+    part = tmp_path / "part.nettrace"
+    trim(path, part, start_s=2.35, end_s=None)
+    lost = read(part.read_bytes()).lost
+    assert lost.total == read(path.read_bytes()).lost.total > 0
+    for version in (5, 6):
+        again = tmp_path / f"{version}.nettrace"
+        convert_file(part, ["nettrace"], again, ConvertOptions(nettrace_version=version))
+        assert read(again.read_bytes()).lost.total == lost.total
+        trim(again, tmp_path / f"t{version}.nettrace", start_s=2.35, end_s=None)
+        assert read((tmp_path / f"t{version}.nettrace").read_bytes()).lost.total == lost.total
+        assert recorded_of(Trace(again.read_bytes())) == recorded_of(Trace(part.read_bytes()))
 
 
 def test_the_shares_of_a_part_that_is_all_of_it_are_those_of_the_whole(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise, takewhile
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from dotnetdiag.nettrace.scanning import Contents
 from dotnetdiag.nettrace.threads import ThreadInfo
 from dotnetdiag.nettrace.writer import Writer
 
+NO_BASES: Mapping[int, int] = MappingProxyType({})
 _WORD = np.uint64(0xFFFFFFFF)
 Id = TypeVar("Id", np.uint32, np.uint64)
 
@@ -111,10 +113,12 @@ class _Rewrite:
                 self._keep_block(block)
             self._segment(first, last)
             self._remove(removals.get(segment, ()), segment, last)
-            if segment < len(points) and not self._is_told(segment):
+            if self._is_told(segment):
+                self._state_bases(segment, last, self.sync_ticks)
+            elif segment < len(points):
                 self._sequence_point(segment, last)
             if self.has_base and segment == self.ahead - 1:
-                self._write_range()
+                self._write_range(self._bases(segment, last))
         if contents.threads and self.to_v6 and self.keep is None:
             for thread in contents.threads.keys() - self.written:
                 self._thread(thread)
@@ -176,15 +180,17 @@ class _Rewrite:
         time, _, threads = self.contents.sequence_points[segment]
         return is_moment(time, self.sync_ticks) if self.has_base else not threads
 
-    def _write_range(self) -> None:
-        """A thread that is not listed has ended: those are, with the same numbers, that were listed last."""
+    def _write_range(self, bases: Mapping[int, int] = NO_BASES) -> None:
+        """A thread that is not listed has ended: those are, with the same numbers, that were listed last, and those that need to be told of."""
+        self.listed = {**self.listed, **{self._thread(thread): number for thread, number in bases.items()}}
         for tick in self.part_ticks or ():
             if tick is not None:
                 self.writer.write_sequence_point(moment(tick, self.sync_ticks), self.listed)
 
     def _bases(self, segment: int, row: int) -> dict[int, int]:
         """Threads that lose something behind a segment before an event of theirs says where their numbers are."""
-        assert self.numbers is not None
+        if self.numbers is None:
+            return {}
         return {thread: self.numbers.at(thread, row, segment) for thread in self.numbers.needy.get(segment + 1, ())}
 
     def _state_bases(self, segment: int, row: int, time: int) -> None:
