@@ -95,7 +95,7 @@ def test_what_is_found_by_columns_is_what_is_found_by_rows(seed: int, monkeypatc
         spans.append(("server", random.choice(["/a", "/b"]), 40 * at, length, None))
         if random.random() < 0.8:
             spans.append(
-                ("sql", f"select {random.randrange(2)}", 40 * at + 1, random.choice([1, 1, length - 2]), number)
+                ("sql", f"select c{random.randrange(2)}", 40 * at + 1, random.choice([1, 1, length - 2]), number)
             )
             if random.random() < 0.3:
                 spans.append(("sql", "inner", 40 * at + 1, 1, number + 1))
