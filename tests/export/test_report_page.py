@@ -18,12 +18,14 @@ from selenium.webdriver.common.by import By
 from tests.analysis.reference import opened
 from tests.export.browser import Page, running
 from tests.export.made import HOSTILE_NAMES, SMALL, hostile, profile_of
+from tests.nettrace.recordings import data_of
 from tests.shared import needs
 
 from dotnetdiag.analysis.allocations import AllocationTotals
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.gc_collections import gc
 from dotnetdiag.analysis.requests import requests
+from dotnetdiag.analysis.spans import spans
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export import report_charts, report_page
 from dotnetdiag.export.report_charts import LONGEST_LABEL, MOST_ITEMS, MOST_POINTS, MOST_SPANS, MOST_WITHIN, chart_of
@@ -31,6 +33,7 @@ from dotnetdiag.export.report_page import EXACT, LONGEST_CELL, MOST_ROWS
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
 from dotnetdiag.table.result import HasTable
+from dotnetdiag.trace.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -358,7 +361,7 @@ def test_every_kind_has_a_tab_and_those_with_rows_have_a_chart(name: str) -> Non
     data = data_in(written(dict(made.reports), flame=made.cpu))
     kinds = [tab["name"] for tab in data["tabs"]]
     assert kinds == [*made.reports, *(["flame graph"] if len(made.cpu) else [])]
-    assert set(made.reports) == {*report_charts._CHARTS, *report_charts._OVER_TIME}
+    assert {*made.reports, "spans"} == {*report_charts._CHARTS, *report_charts._OVER_TIME}
     drawn = {tab["name"] for tab in data["tabs"] if tab["chart"]}
     expected = {"default-10": {"gc", "exceptions", "threads", "topN"}, "web-10": {"requests", "logs"}}
     assert expected.get(name, set()) <= drawn
@@ -618,3 +621,12 @@ def test_a_narrow_window_has_room_for_all(page: Page, tmp_path: Path) -> None:
             assert page.value("document.documentElement.scrollWidth <= innerWidth")
     finally:
         page.driver.set_window_size(1400, 1000)
+
+
+def test_spans_have_a_chart_of_how_long_each_took() -> None:
+    made = SimpleNamespace(rows=spans(Trace(data_of("gccollect-10.nettrace")), "GC/Start", "GC/Stop"))
+    chart = chart_of("spans", made)
+    assert chart is not None
+    (bars,) = chart["bars"]
+    assert (chart["kind"], bars["unit"], len(bars["ms"])) == ("time", "ms", len(made.rows))
+    assert bars["values"] == pytest.approx(made.rows.values("duration_ms"), abs=1e-3)

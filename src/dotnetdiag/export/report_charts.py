@@ -139,6 +139,11 @@ def _gc(made: Any) -> Chart | None:
     return _time([before, after], [_series_of("pause", "ms", table, ["pause_start_ms"], "pause_ms")])
 
 
+def _lengths(made: Any) -> Chart | None:
+    """How long each took, over time."""
+    return _time([], [_series_of("duration", "ms", made.rows, ["start_ms"], "duration_ms")])
+
+
 def _allocations(made: Any) -> Chart | None:
     return _items(made.by_type, "bytes", ("type",), kind="treemap", hints=("count", "percent"))
 
@@ -374,6 +379,7 @@ _CHARTS: Mapping[str, Callable[[Any], Chart | None]] = {
     "jit": _jit,
     "loader": _loader,
     "threads": _threads,
+    "spans": _lengths,
     "startup": _startup,
     "topN": _top,
 }
