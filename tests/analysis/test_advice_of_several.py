@@ -17,7 +17,6 @@ from dotnetdiag.analysis.advice_report import MOST_PROCESSES, AdviceReport
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.waits import contention
-from dotnetdiag.errors import UsageError
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.recorded import Recorded, recorded_of
 from dotnetdiag.trace.trace import Trace
@@ -42,12 +41,7 @@ def told(report: AdviceReport, pid: int | None = None) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("first", "second"), list(pairwise([*WHOLE, *WHOLE[:1]])))
 def test_of_each_process_is_said_what_is_said_of_its_recording(first: str, second: str) -> None:
     alone = [Trace(data_of(name), name=name) for name in (first, second)]
-    if any(trace.raw.meaning.is_of_several or not trace.raw.process.pid for trace in alone):
-        pytest.skip("is one of several processes itself, or does not say of which it is")
-    try:
-        both, pids = merged(*alone)
-    except UsageError as error:
-        pytest.skip(f"cannot be merged: {error}")
+    both, pids = merged(*alone)
     made = advice(both)
     for trace, pid in zip(alone, pids, strict=True):
         assert told(made, pid) == told(advice(trace))

@@ -394,7 +394,8 @@ def test_what_a_thread_of_the_collector_has_lost_leaves_no_size_to_another() -> 
     trace = Trace(data)
     gap = whole[4]["start_ms"] + 0.01
     (thread,) = {int(event.tid) for event in trace if event.event == "GC/Start" and event.ms == whole[4]["start_ms"]}
-    frequency, sync = trace.raw.info.frequency, trace.raw.info.sync_ticks  # type: ignore[union-attr]
+    info = trace.raw.meaning.info
+    frequency, sync = info.frequency, info.sync_ticks
     ticks = [sync + round(ms * frequency / 1000) for ms in (gap, gap + 0.01)]
     trace.raw.lost.total = 1
     trace.raw.lost.gaps.append(Gap(capture_thread=thread, segment=0, after=ticks[0], before=ticks[1], count=1))

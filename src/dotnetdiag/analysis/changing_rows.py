@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -73,6 +73,13 @@ class ChangingRows:
         self._write_down(changes, np.zeros(0, self.dtype))
         order = np.argsort(np.append(before, fresh), kind="stable")
         self._before = np.append(before, fresh)[order], np.append(was, had)[order]
+
+    def forget(self, are_doubtful: Callable[[Array], Array], nothing: Mapping[str, float]) -> None:
+        """Rows of which that is so (bool) have these values, as :meth:`conclude` writes them: what was found of them may be of others."""
+        parts = [first + np.flatnonzero(are_doubtful(some)) for first, some in self.given().slices()]
+        rows = np.concatenate([np.zeros(0, np.int64), *parts])
+        values = {name: np.full(len(rows), value, self.dtype[name]) for name, value in nothing.items()}
+        self.conclude([Change(rows=rows, values=values)])
 
     def _write_down(self, changes: Sequence[Change], fresh: Array) -> None:
         for one in changes:

@@ -73,15 +73,13 @@ class Compilations:
         """What came until now; more may come. Where its thread has ``lost`` events an end may be that of the next compilation of a method."""
         self._followed.conclude()
         if lost:
-            found = [np.zeros(0, np.int64)]
-            for first, some in self._rows.given().slices():
-                ended = np.flatnonzero(~np.isnan(some["compile_ms"]))
-                begin = some["ms"][ended]
-                own = lost.of(some["pid"][ended], some["tid"][ended], begin, begin + some["compile_ms"][ended])
-                found.append(first + ended[own])
-            rows = np.concatenate(found)
-            nothing = {name: np.zeros(len(rows), np.int64) for name in _OF_END}
-            self._rows.conclude([Change(rows=rows, values={"compile_ms": np.full(len(rows), np.nan), **nothing})])
+
+            def are_doubtful(some: Array) -> Array:
+                end = some["ms"] + some["compile_ms"]
+                made: Array = ~np.isnan(end) & lost.of(some["pid"], some["tid"], some["ms"], end)
+                return made
+
+            self._rows.forget(are_doubtful, {"compile_ms": np.nan, **dict.fromkeys(_OF_END, 0)})
         return self._rows.given()
 
 

@@ -7,10 +7,11 @@ When there are :data:`MOST_KEPT` their events are looked at, rows are made of th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.condemned import INDUCED
 from dotnetdiag.analysis.gc_events import (
     BACKGROUND_PHASES,
@@ -168,13 +169,16 @@ class CollectionRows:
         return found
 
 
-class ProcessRows(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class ProcessRows:
     """The collections of one process, what its allocation ticks tell, and when events were lost."""
 
     pid: int
     rows: SpilledColumns
     ticks: SumsBetween | None
     lost: LostBetween | None = None
+    _lost_rows: dict[tuple[int, int], Array] = field(default_factory=dict)
+    """Of the rows that were asked for last: each of fifty columns asks."""
 
     def column(self, name: str, first: int, last: int) -> Array:
         """Of some rows; NaN where that is not known, or may be of another collection, as events were lost."""
@@ -197,6 +201,9 @@ class ProcessRows(NamedTuple):
     def _lose(self, first: int, last: int) -> Array:
         """Of which rows events that tell of them may be lost, or be those of another."""
         assert self.lost is not None
+        known = self._lost_rows.get((first, last))
+        if known is not None:
+            return known
         pids, times = (
             np.full(last - first, self.pid),
             [self.rows.column(one, first, last) for one in ("since_ms", "until_ms")],
@@ -205,7 +212,9 @@ class ProcessRows(NamedTuple):
         for name in (*TIDS, "pause_tid"):
             made |= self.lost.overlap(pids, self.rows.column(name, first, last), *times)
         others = self.lost.of_process(self.pid).overlap(*times)
-        return made | (others & (self.rows.column("is_background", first, last) > 0))
+        self._lost_rows.clear()
+        self._lost_rows[first, last] = made = made | (others & (self.rows.column("is_background", first, last) > 0))
+        return made
 
     def allocated(self, first: int, last: int) -> Array:
         """``allocated_bytes`` of some rows; NaN where that is not known, as where ticks tell it of which some were lost, or a collection."""

@@ -179,23 +179,21 @@ class LastingEvents:
         lost = LostBetween(self._rows.columns.context)
         if not lost or (self._by is not None and not self._comes_again):
             return
-        found = [np.zeros(0, np.int64)]
-        for first, some in self._rows.given().slices():
+
+        def are_doubtful(some: Array) -> Array:
             begin, kind, lasted = some["ms"], some["kind"], some["duration_ms"]
-            known = np.flatnonzero(~np.isnan(lasted))
-            begin, kind, lasted = begin[known], kind[known], lasted[known]
-            said_apart = some[_APART][known] if self._lasted is not None else np.full(len(known), np.nan)
+            said_apart = some[_APART] if self._lasted is not None else np.full(len(some), np.nan)
             apart = np.where(np.isnan(said_apart), lasted, said_apart)
             if self._by is None:
-                own = lost.of(pid[kind], tid[kind], begin, begin + apart)
+                made = lost.of(pid[kind], tid[kind], begin, begin + apart)
             else:
-                own = np.zeros(len(known), np.bool_)
+                made = np.zeros(len(some), np.bool_)
                 for process in distinct(pid[kind]).tolist():
                     rows = np.flatnonzero(pid[kind] == process)
-                    own[rows] = lost.of_process(process).overlap(begin[rows], (begin + lasted)[rows])
-            own &= np.isnan(said_apart) | (np.abs(apart - lasted) > SLACK_MS)
-            found.append(first + known[own])
-        rows = np.concatenate(found)
-        nothing = {name: np.full(len(rows), np.nan) for name in self._fractions}
-        nothing |= {f"stop_{name}": np.full(len(rows), NONE) for name in self._told if name != "ms"}
-        self._rows.conclude([Change(rows=rows, values=nothing)])
+                    made[rows] = lost.of_process(process).overlap(begin[rows], (begin + lasted)[rows])
+            made &= ~np.isnan(lasted) & (np.isnan(said_apart) | (np.abs(apart - lasted) > SLACK_MS))
+            return made
+
+        nothing: dict[str, float] = dict.fromkeys(self._fractions, np.nan)
+        nothing |= {f"stop_{name}": NONE for name in self._told if name != "ms"}
+        self._rows.forget(are_doubtful, nothing)

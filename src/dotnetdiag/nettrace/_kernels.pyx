@@ -1711,7 +1711,8 @@ def intern_guids(
     zeros, and of what does not lie in ``data``. -1, and nothing is written, when arrays do not fit.
 
     ``state`` is how many there are, that of zeros included, whose bytes stand one behind the other in ``pool``. ``slots`` is a hash table of the
-    numbers from ``base`` on, which is 1 at least, at most seven eighths full; ``tags`` are as long, and have bits of the hash of each, 0 where nothing is. Those are looked through: so of
+    numbers from ``base`` on, which is 1 at least, at most seven eighths full; ``tags`` are as long, and have bits of the hash of each, 0 where nothing
+    is. Those are looked through: so of
     numbers, and of GUIDs, which may have gone from memory, hardly any are looked at that are not meant.
     """
     cdef int64_t at = first, count, start, slot, size = slots.shape[0]

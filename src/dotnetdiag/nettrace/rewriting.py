@@ -195,7 +195,7 @@ class _Rewrite:
 
     def _state_bases(self, segment: int, row: int, time: int) -> None:
         """Version 6 begins numbering anywhere: a sequence point says where."""
-        if self.numbers is not None and self.to_v6 and (bases := self._bases(segment, row)):
+        if self.to_v6 and (bases := self._bases(segment, row)):
             self._write_point(time, {self._thread(thread): number for thread, number in bases.items()})
 
     def _write_point(self, time: int, threads: Mapping[int, int], *, forget_threads: bool = False) -> None:
