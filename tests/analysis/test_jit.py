@@ -12,7 +12,7 @@ from tests.analysis.traces import Seen, traced
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
-from dotnetdiag.analysis import followed
+from dotnetdiag.analysis import compilations, followed
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.jit import FOREGROUND, TIERED, TIERS, JitFold, jit
 from dotnetdiag.analysis.kept_events import NONE, OTHERS, PooledTexts
@@ -66,6 +66,22 @@ def test_methods_that_had_the_same_id_one_after_the_other_are_two() -> None:
     assert made.totals.again == 1
 
 
+def test_methods_beyond_those_that_are_told_apart_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilled, "SLICE_ROWS", 4)
+    monkeypatch.setattr(compilations, "MOST_METHODS", 6)
+    trace = traced(*(one for at in range(20) for one in compiled(3 * at, at % 12 + 1, f"M{at % 12}", at)))
+    made = jit(trace)
+    rows = {row["method"]: (row["count"], row["native_bytes"], row["pid"]) for row in made.by_method}
+    (pid,) = {row["pid"] for row in made.methods}
+    assert rows == {f"dynamicClass.M{at}()": (1, at, pid) for at in range(8)} | {OTHERS: (12, sum(range(8, 20)), None)}
+    assert [*rows][-1] == OTHERS
+    assert made.by_method.values("compile_ms")[-1] == pytest.approx(12.0)
+    assert made.totals.again == 0
+    assert any(OTHERS in note for note in made.notes)
+    assert made.methods.values("method") == [f"dynamicClass.M{at % 12}()" for at in range(20)]
+    assert pickle.loads(pickle.dumps(made)).to_json() == made.to_json()
+
+
 def test_names_beyond_the_room_for_them_are_others() -> None:
     texts = PooledTexts(most_bytes=8)
     names = [Text.from_pylist(some) for some in (["abc", "äöü", "abc", ""], ["abc", "new"], ["later"])]
@@ -74,6 +90,9 @@ def test_names_beyond_the_room_for_them_are_others() -> None:
     assert numbers[0][0] == numbers[0][2]
     assert texts.numbers(None, 2).tolist() == [NONE, NONE]
     assert texts[NONE] == ""
+    few = PooledTexts(most=2)
+    numbers = [few.numbers(column, len(column)).tolist() for column in names]
+    assert [[few[one] for one in some] for some in numbers] == [["abc", "äöü", "abc", ""], [OTHERS] * 2, [OTHERS]]
 
 
 @pytest.mark.parametrize("name", recordings())

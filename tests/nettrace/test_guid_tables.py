@@ -185,6 +185,52 @@ def test_those_of_older_tables_keep_their_numbers(batch: int, monkeypatch: pytes
         assert again.intern_many(numbers(values[:50])).tolist() == [known[int(value)] for value in values[:50]]
 
 
+@pytest.mark.skipif(not COMPILED, reason="tables of many need compiled code")
+def test_those_that_come_again_and_again_are_known_for_ever_and_others_take_no_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guids, "GENERATION", 500)
+    monkeypatch.setattr(guids, "MOST_GENERATIONS", 3)
+    table = GuidTable()
+    often, rare = np.arange(1, 40), np.arange(40, 60)
+    expected = table.intern_many(numbers(often)).tolist()
+    table.intern_many(numbers(rare))
+    for first in range(1000, 21_000, 100):
+        fresh = np.arange(first, first + 100)
+        before = len(table)
+        assert table.intern_many(numbers(fresh)).tolist() == [*range(before, before + 100)]
+        assert table.intern_many(numbers(fresh[::-1])).tolist() == [*range(before + 99, before - 1, -1)]
+        assert table.intern_many(numbers(often)).tolist() == expected
+        if first == 2000:  # they are known while their table is one of the last
+            assert table.intern_many(numbers(rare)).tolist() == [*range(40, 60)]
+    assert table._table is not None
+    assert len(table._table._older) == 3
+    assert len(table._table._kept) == len(often)
+    again = table.intern_many(numbers(rare)).tolist()
+    assert again == [*range(len(table) - 20, len(table))]
+    raw = table.bytes().reshape(-1, 16)
+    assert np.array_equal(raw[again], numbers(rare))  # another number, the same GUID
+    assert np.array_equal(raw[40:60], numbers(rare))
+    other = pickle.loads(pickle.dumps(table))
+    assert other.bytes().tobytes() == table.bytes().tobytes()
+    assert other.intern_many(numbers(rare)).tolist() == again
+    assert other.intern_many(numbers(np.array([99_999]))).tolist() == [len(table)]
+
+
+@pytest.mark.skipif(not COMPILED, reason="tables of many need compiled code")
+def test_of_those_that_are_kept_the_last_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guids, "GENERATION", 500)
+    monkeypatch.setattr(guids, "MOST_GENERATIONS", 1)
+    monkeypatch.setattr(guids, "MOST_KEPT", 30)
+    table = GuidTable()
+    often = np.arange(1, 101)
+    for first in range(1000, 4000, 100):
+        table.intern_many(numbers(np.append(often, np.arange(first, first + 100))))
+        assert table._table is not None
+        assert len(table._table._kept) <= 30
+    assert len({*table.bytes().view("V16").tolist()}) == 1 + 100 + 3000
+
+
 def test_very_many_are_known_by_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that lie in a file, and go from memory now and then."""
     monkeypatch.setattr(guids, "IN_FILE", 1 << 14)

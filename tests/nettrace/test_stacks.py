@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 from itertools import pairwise
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from tests.nettrace.kernel_forms import COMPILED_FORMS, FORM_IDS, FORMS, without_kernels
 
 from dotnetdiag.errors import FormatError
-from dotnetdiag.nettrace import fallback, stacks
+from dotnetdiag.nettrace import fallback, room, stacks
 from dotnetdiag.nettrace.ids import IdMap
 from dotnetdiag.nettrace.stacks import STACK_COST, StackTable, parse_stacks
 from dotnetdiag.wire import Cursor
@@ -137,3 +138,39 @@ def test_kernel_stops_before_it_writes_beyond_any_table(kernels: Any) -> None:
 def test_stack_that_does_not_lie_in_the_data_has_no_id() -> None:
     starts, sizes = np.array([0, -1, 8, 9, 1 << 62], np.int64), np.array([8, 8, 8, 8, 1 << 62], np.int64)
     assert StackTable().intern_many(memoryview(bytes(16)), starts, sizes).tolist() == [1, 0, 1, 0, 0]
+
+
+@pytest.mark.usefixtures("form")
+@pytest.mark.parametrize("batch", [1, 300, 5000])
+def test_a_table_in_a_file_gives_the_ids_that_one_in_memory_gives(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stacks, "_LET_GO", 1 << 12)
+    monkeypatch.setattr(stacks, "_AT_ONCE", 64)
+    random = np.random.default_rng(batch)
+    held, filed = StackTable(), StackTable(in_file=1 << 14)
+    for _ in range(400 if batch == 1 else 6):
+        sizes = random.integers(0, 5, batch) * 8
+        data = random.integers(0, 12, int(sizes.sum()), dtype=np.uint8)
+        starts = np.cumsum(sizes) - sizes
+        expected = held.intern_many(data.data, starts, sizes).tolist()
+        assert filed.intern_many(data.data, starts, sizes).tolist() == expected
+    assert (filed._rooms is not None and filed._rooms[1].is_in_file) == (batch > 1)
+    for table in (filed, pickle.loads(pickle.dumps(filed))):
+        assert (len(table), table.size_bytes) == (len(held), held.size_bytes)
+        assert [table.raw(one) for one in range(len(held) + 1)] == [held.raw(one) for one in range(len(held) + 1)]
+        assert all(np.array_equal(*both) for both in zip(table.arrays(), held.arrays(), strict=True))
+        assert table.pieces(3)[1] == held.pieces(3)[1]
+        assert [(ids.tolist(), bytes(raw)) for ids, raw in table.runs(1)] == [
+            (ids.tolist(), bytes(raw)) for ids, raw in held.runs(1)
+        ]
+
+
+def test_a_table_for_which_there_is_no_file_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(room, "unnamed_file", refused)
+    table = StackTable(in_file=1 << 10)
+    data = np.arange(80_000, dtype=np.uint64).view(np.uint8)
+    starts = np.arange(0, len(data), 8)
+    assert np.array_equal(table.intern_many(data.data, starts, np.full(len(starts), 8)), np.arange(1, len(starts) + 1))
+    assert np.array_equal(table.arrays()[1], np.arange(80_000))

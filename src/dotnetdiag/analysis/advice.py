@@ -15,6 +15,7 @@ from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis import filters, nameless
 from dotnetdiag.analysis.advice_report import AdviceReport, Said, report_of
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
+from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.finding import DEADLOCK, LEAST, SOME, WAITED_MS, Finding, begin_of, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
@@ -327,15 +328,16 @@ def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
 
 
 def _waited_ms(made: JitReport) -> float:
-    """For how long any thread waited for the compiler: what several did at once counts once."""
-    waited = [(np.zeros(0), np.zeros(0))]
-    for part in parts(made.methods, ("kind", "start_ms", "compile_ms")):
-        is_waited = np.array([kind == FOREGROUND for kind in part["kind"].to_pylist()], np.bool_)
-        waited.append((part["start_ms"].numpy()[is_waited], np.nan_to_num(part["compile_ms"].numpy())[is_waited]))
-    start, lasted = (np.concatenate(columns) for columns in zip(*waited, strict=True))
-    order = np.argsort(start, kind="stable")
-    begin, end = rest_of_overlaps(start[order], (start + lasted)[order])
-    return float((end - begin).sum())
+    """For how long any thread waited for the compiler: what several did at once counts once. A million compilations are looked at some at a time."""
+    reached = total = 0.0
+    for part in parts(made.methods, ("kind", "start_ms", "compile_ms")):  # in the order of their begins
+        rows = np.flatnonzero(rows_with(part["kind"], lambda kind: kind == FOREGROUND))
+        start, lasted = part["start_ms"].numpy()[rows], np.nan_to_num(part["compile_ms"].numpy()[rows])
+        order = np.argsort(start, kind="stable")
+        begin, end = rest_of_overlaps(start[order], (start + lasted)[order])
+        total += float(np.maximum(end - np.maximum(begin, reached), 0.0).sum())
+        reached = max(reached, float(end.max(initial=0.0)))
+    return total
 
 
 def _of_logs(made: LogReport) -> Iterator[Finding]:

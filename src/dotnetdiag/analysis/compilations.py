@@ -9,7 +9,7 @@ import numpy as np
 from dotnetdiag.analysis.changing_rows import Change, ChangingRows
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.followed import Followed
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, PooledTexts, having, whole_numbers
+from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, PooledTexts, having, whole_numbers
 from dotnetdiag.analysis.thread_ids import ThreadIds
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded, Text, concat
@@ -30,6 +30,11 @@ _ROW = np.dtype([
 ])  # fmt: skip
 """``compile_ms`` is NaN where no end was recorded."""
 _METHOD = np.dtype([("pid", "i8"), ("MethodID", "i8"), *((name, "i4") for name in _NAME)])
+MOST_METHODS = 1 << 19
+"""So many are told apart, with 45 bytes each: who makes methods as it runs, and is recorded for days, has any number. The others are one."""
+_IN_FILE = 4 << 20
+NO_METHOD = -2
+"""In place of the numbers of their names."""
 _NAMED_ROWS = 1 << 14
 """Methods whose names are Python's texts at once."""
 
@@ -104,15 +109,21 @@ class MethodNames:
         names = []
         for space, name, signature in zip(*(rows[one].tolist() for one in _NAME), strict=True):
             said = self.parts[signature]
+            if name == NO_METHOD:
+                names.append(OTHERS)
+                continue
             names.append(f"{self.parts[space]}.{self.parts[name]}{said[max(said.find('('), 0) :]}")
         return Text.from_pylist(names)
 
 
 class CompiledMethods:
-    """What compilations of one method come to. It is one by its process, its id, which is used again when what had it is gone, and its name."""
+    """What compilations of one method come to. It is one by its process, its id, which is used again when what had it is gone, and its name. Those
+    that come when there are :data:`MOST_METHODS`, whatever they are, are one, the last: the others, of no process and without a name.
+    """
 
     def __init__(self) -> None:
-        self._ids = TextIds()  # of 28 bytes: of a million methods 50 MB, and as groups of five columns 150
+        self.has_others = False
+        self._ids = TextIds(in_file=_IN_FILE)  # of 28 bytes: in memory 50, and as groups of five columns 150
         self._count = np.zeros(0, np.int32)
         self._total = np.zeros(0)
         self._il = self._native = np.zeros(0, np.int64)
@@ -120,8 +131,16 @@ class CompiledMethods:
     def __len__(self) -> int:
         return len(self._count)
 
+    @property
+    def again(self) -> int:
+        """Of how many compilations the method had been compiled before; of others that is not known."""
+        known = len(self._ids)
+        return int(self._count[:known].sum()) - known
+
     def add(self, rows: Array, compile_ms: Array, il: Array, native: Array) -> Array:
-        """Take the next rows. Which of them are the first of their method (a mask)."""
+        """Take the next rows. Which of them are the first of their method (a mask), which of others is not known."""
+        if len(self._ids) >= MOST_METHODS:
+            return self._add_others(compile_ms, il, native)
         keys = np.empty(len(rows), _METHOD)
         for name in _METHOD.names or ():
             keys[name] = rows[name]
@@ -140,15 +159,38 @@ class CompiledMethods:
         np.add.at(self._native, which, native)
         return is_first
 
+    def _add_others(self, compile_ms: Array, il: Array, native: Array) -> Array:
+        if not self.has_others:
+            self._count, self._total = np.append(self._count, np.int32(0)), np.append(self._total, 0.0)
+            self._il, self._native = np.append(self._il, 0), np.append(self._native, 0)
+        self.has_others = True
+        self._count[-1] += len(il)
+        for sums, values in ((self._total, compile_ms), (self._il, il), (self._native, native)):
+            sums[-1] += values.sum()
+        return np.zeros(len(il), np.bool_)
+
     def order(self) -> Array:
-        """The one that took longest first; of equal ones that of most compilations, and then the one that came first."""
-        return np.lexsort((-self._count, -self._total)).astype(np.int32)
+        """The one that took longest first; of equal ones that of most compilations, and then the one that came first. Others are last."""
+        known = len(self._ids)
+        made = np.lexsort((-self._count[:known], -self._total[:known])).astype(np.int32)
+        return np.append(made, np.arange(known, len(self), dtype=np.int32))
 
     def total_ms(self) -> float:
         """How long all took together."""
         return float(self._total.sum())
 
-    def some(self, which: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """Of some methods what their rows have (:meth:`MethodNames.of`), their count, how long they took, and the bytes of IL and of code."""
-        rows = self._ids.raw(_METHOD)[which]
-        return rows, self._count[which], self._total[which], self._il[which], self._native[which]
+    def some(self, which: Array) -> tuple[Array, Array, Array, Array]:
+        """Of some methods their count, how long they took, and the bytes of IL and of code."""
+        return self._count[which], self._total[which], self._il[which], self._native[which]
+
+    def rows(self, which: Array) -> Array:
+        """Of some what their rows have (:meth:`MethodNames.of`); of others the numbers of names are :data:`NO_METHOD`."""
+        rows = np.zeros(len(which), _METHOD)
+        for name in _NAME:
+            rows[name] = NO_METHOD
+        known = np.flatnonzero(which < len(self._ids))
+        for first in range(0, len(known), _NAMED_ROWS):
+            some = known[first : first + _NAMED_ROWS]
+            rows[some] = self._ids.raw(_METHOD)[which[some]]
+            self._ids.let_go()
+        return rows

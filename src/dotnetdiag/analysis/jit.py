@@ -13,10 +13,10 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
-from dotnetdiag.analysis.compilations import Compilations, CompiledMethods, MethodNames
+from dotnetdiag.analysis.compilations import MOST_METHODS, NO_METHOD, Compilations, CompiledMethods, MethodNames
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, named, others_told
+from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, having, named, others_told
 from dotnetdiag.analysis.native import NO_COMPILER, native_of
 from dotnetdiag.analysis.pairs import latest_rows, picked
 from dotnetdiag.analysis.report import Report
@@ -55,6 +55,7 @@ FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
 NO_EVENTS = "no methods: none was compiled, or the recording lacks their events (record with --clrevents jit+compilation --clreventlevel verbose)"
 
 
+TOO_MANY = f"of the methods that were compiled {MOST_METHODS:,} are told apart; compilations behind them are together as {OTHERS}"
 _COLUMNS = (
     "method", "tier", "kind", "start_ms", "compile_ms", "il_bytes", "native_bytes", "pid", "tid", "rejected",
 )  # fmt: skip
@@ -171,6 +172,7 @@ class _Answer:
             native_bytes += int(row.native.sum())
             rejected += int(self._is_rejected(some)[is_first].sum())
         entries, together = self._entries, _Together(methods, self._names)
+        notes = (*notes, TOO_MANY) if methods.has_others else notes
         return JitReport(
             methods=answer_sliced(
                 "methods that were compiled",
@@ -194,7 +196,7 @@ class _Answer:
                 il_bytes=il_bytes,
                 native_bytes=native_bytes,
                 by_tier={name: count for name, count in zip(TIERS, tiers.tolist(), strict=True) if count},
-                again=len(self._rows) - len(methods),
+                again=methods.again,
                 precompiled=int((entries["EntryPoint"] != 0).sum()) if len(entries) else None,
                 rejected=rejected if len(entries) else None,
                 inlining=inlining,
@@ -270,14 +272,16 @@ class _Together:
         self._methods, self._names, self._order = methods, names, methods.order()
 
     def some(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
-        own, count, total, il, native = self._methods.some(self._order[first:last])
+        which = self._order[first:last]
+        count, total, il, native = self._methods.some(which)
+        own = self._methods.rows(which if {"method", "pid"} & {*names} else which[:0])
         made: dict[str, Callable[[], Column]] = {
             "method": lambda: self._names.of(own),
             "count": lambda: whole(count),
             "compile_ms": lambda: number(total),
             "il_bytes": lambda: whole(il),
             "native_bytes": lambda: whole(native),
-            "pid": lambda: whole(own["pid"]),
+            "pid": lambda: whole(own["pid"], own["MethodName"] != NO_METHOD),
         }
         return {name: made[name]() for name in names}
 

@@ -75,8 +75,10 @@ class Kept:
         return self if own.all() else self.of(np.flatnonzero(own))
 
 
-MOST_POOLED = 256 << 20
-"""Bytes of texts that are kept as such."""
+MOST_POOLED, MOST_DIFFERENT = 256 << 20, 1 << 20
+"""Bytes of texts that are kept as such, and how many."""
+POOLED_IN_FILE = 4 << 20
+"""Bytes of these from which on they lie in a file."""
 OTHERS = "(others)"
 """The text in the place of those that are too many."""
 
@@ -157,11 +159,12 @@ class Texts:
 
 class PooledTexts:
     """Different texts, nearly one for each event: they are bytes in one place, for as texts of Python's each takes 250 bytes more. As :class:`Texts`,
-    but for when there are too many bytes: then all that come are one that says so.
+    but for when there are too many, or of too many bytes: then all that come are one that says so.
     """
 
-    def __init__(self, most_bytes: int = MOST_POOLED) -> None:
-        self._ids, self._most, self._others = TextIds(), most_bytes, NONE
+    def __init__(self, most_bytes: int = MOST_POOLED, most: int = MOST_DIFFERENT) -> None:
+        self._ids, self._most_bytes, self._most = TextIds(in_file=POOLED_IN_FILE), most_bytes, most
+        self._others = NONE
 
     def __getitem__(self, number: int) -> str:
         return self._ids.text(number) if number >= 0 else ""
@@ -175,7 +178,7 @@ class PooledTexts:
         """Of each row the number of its text; :data:`NONE` where there is no column."""
         if column is None:
             return np.full(count, NONE, np.int64)
-        if self._ids.size_bytes > self._most:
+        if self._ids.size_bytes > self._most_bytes or len(self._ids) > self._most:
             if self._others == NONE:
                 (self._others,) = self._ids.of(Text.from_pylist([OTHERS])).tolist()
             return np.full(count, self._others, np.int64)

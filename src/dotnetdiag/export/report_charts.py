@@ -108,10 +108,12 @@ def _items(
 ) -> Chart | None:
     """The rows with the greatest values, those beyond together. ``methods``: that is what labels are."""
     values = np.nan_to_num(numbers(table, value))
-    rows = np.flatnonzero(values > 0)
-    rows = rows[np.argsort(-values[rows], kind="stable")]
+    count, total = int((values > 0).sum()), float(values[values > 0].sum())
+    least = np.partition(values, -MOST_ITEMS)[-MOST_ITEMS] if count > MOST_ITEMS else 0.0
+    rows = np.flatnonzero((values > 0) & (values >= least))
+    rows = rows[np.argsort(-values[rows], kind="stable")][:MOST_ITEMS]
     items = []
-    for at in rows[:MOST_ITEMS].tolist():
+    for at in rows.tolist():
         row = table[at]
         label = " ".join(str(row[name]) for name in labels if row.get(name) not in (None, ""))
         hint = [f"{name.replace('_', ' ')}: {row[name]}" for name in hints if row.get(name) is not None]
@@ -121,9 +123,9 @@ def _items(
     made: Chart = {"kind": kind, "unit": unit or table.units.get(value, ""), "items": items, "value": value}
     if methods:
         made["methods"] = True
-    rest = rows[MOST_ITEMS:]
-    if len(rest):
-        items.append({"label": f"{len(rest):,} others", "value": float(values[rest].sum()), "hint": ""})
+    if count > len(rows):
+        rest = max(total - float(values[rows].sum()), 0.0)
+        items.append({"label": f"{count - len(rows):,} others", "value": rest, "hint": ""})
     return made
 
 

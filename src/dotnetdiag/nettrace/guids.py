@@ -21,12 +21,19 @@ GENERATION = 1 << 20
 """So many are found by a table in memory, of 10 bytes each. Of those before only a byte for each slot stays, which says of nearly all that come that
 they are not among them: 2 bytes each. Of a million requests, which have three each and more, all together were 30 MB.
 """
+MOST_GENERATIONS = 8
+"""So many before that are looked through. What is in one that is older, and was not seen while a million others came, gets a new number when it comes
+again: so ids of any number of requests take some 25 MB.
+"""
+MOST_KEPT = 1 << 16
+"""Of what is in such old ones, but was seen since, so much stays known."""
 _LET_GO = 1 << 14
 """After so many, those that were looked at go from memory."""
 
 
 class GuidTable:
-    """Interned GUIDs. Index 0 is the zero GUID, which means *none*. One thread at a time may add some.
+    """Interned GUIDs. Index 0 is the zero GUID, which means *none*. One thread at a time may add some. A GUID has one number, but for those that came
+    before nine million others, and not again since the last million: when they come again they are told by another number.
 
     Those that come many at once, from files, are in a table of bytes: a file of requests has some for each, and an object for each was most of the
     memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and for their places 10 bytes each
@@ -99,22 +106,46 @@ class GuidTable:
 def _restored(raw: bytes) -> GuidTable:
     """A table of these, with numbers in this order."""
     table = GuidTable()
-    table.intern_many(np.frombuffer(raw, np.uint8).reshape(-1, len(ZERO)))
+    if kernels.KERNELS is None:
+        table._raw = [raw[at : at + len(ZERO)] for at in range(0, len(raw), len(ZERO))]
+        table._ids = {one: number for number, one in reversed([*enumerate(table._raw)])}
+    else:
+        table._raw, table._ids, table._table = [], {}, _Table.of(np.frombuffer(raw, np.uint8))
     return table
 
 
 class _Table:
     """GUIDs one behind the other, and where each is, by its hash: of the last in a table that grows, of those before in some that do not."""
 
-    __slots__ = ("_base", "_looked_at", "_older", "_pool", "_slots", "_state", "_tags")
+    __slots__ = ("_base", "_is_seen", "_kept", "_looked_at", "_older", "_pool", "_slots", "_state", "_tags")
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = _LEAST) -> None:
         self._state = np.ones(1, np.int64)
-        self._pool = Room(16 * _LEAST, in_file=IN_FILE)
+        self._pool = Room(16 * room, in_file=IN_FILE)
         self._base = 1
         self._slots, self._tags = np.zeros(2 * _LEAST, np.uint32), np.zeros(2 * _LEAST, np.uint8)
         self._older: list[_Generation] = []
+        self._kept = _Kept(np.zeros(0, np.uint32), np.zeros((0, 16), np.uint8))
+        self._is_seen = np.zeros(0, np.bool_)
+        """Of each in the oldest, when there are no more than are looked through, whether it was seen since."""
         self._looked_at = 0
+
+    @classmethod
+    def of(cls, raw: npt.NDArray[np.uint8]) -> _Table:
+        """These, of which one may be twice, in this order; zeros are the first."""
+        made, count = cls(max(len(raw) // 16, _LEAST)), len(raw) // 16
+        made._pool.array()[: 16 * count] = raw[: 16 * count]
+        made._pool.let_go()
+        while made._base < count:
+            made._state[0] = min(made._base + GENERATION, count)
+            slots = 2 * _LEAST
+            while len(made) - made._base >= slots // 8 * 7 - 1:
+                slots *= 2
+            made._index(slots)
+            if len(made) == count:
+                break
+            made._begin_generation()
+        return made
 
     def __len__(self) -> int:
         return int(self._state[0])
@@ -147,6 +178,10 @@ class _Table:
             )
             ids[left] = own
             left = left[own == 0]
+            if len(self._is_seen) and one is self._older[0]:
+                self._is_seen[own[own > 0] - one.base] = True
+        if len(self._kept):
+            ids[left] = self._kept.found(data, starts[left])
         return ids
 
     def _add(
@@ -179,6 +214,12 @@ class _Table:
         slots = len(self._slots)
         self._older.append(_Generation(self._base, len(self), self._slots, self._tags))
         self._older[-1].leave_memory()
+        if len(self._older) > MOST_GENERATIONS:
+            gone = self._older.pop(0)
+            own = np.append(self._kept.seen(), gone.base + np.flatnonzero(self._is_seen))[-MOST_KEPT:]
+            self._kept = _Kept(own.astype(np.uint32), self._pool.array()[: 16 * len(self)].reshape(-1, 16)[own])
+        if len(self._older) == MOST_GENERATIONS:
+            self._is_seen = np.zeros(self._older[0].end - self._older[0].base, np.bool_)
         self._base = len(self)
         self._slots, self._tags = np.zeros(slots, np.uint32), np.zeros(slots, np.uint8)
 
@@ -242,3 +283,36 @@ class _Generation:
         """What was looked at goes from memory."""
         if self._room is not None:
             self._room.let_go()
+
+
+class _Kept:
+    """Some numbers that are in no generation any more, and their GUIDs (n x 16)."""
+
+    __slots__ = ("_is_seen", "_numbers", "_pool", "_slots", "_tags")
+
+    def __init__(self, numbers: npt.NDArray[np.uint32], raw: npt.NDArray[np.uint8]) -> None:
+        self._numbers = np.append(np.zeros(1, np.uint32), numbers)
+        self._pool = np.append(np.zeros((1, 16), np.uint8), raw, axis=0).reshape(-1)
+        self._is_seen = np.zeros(len(self._numbers), np.bool_)
+        slots = 8 + 2 * len(self._numbers)
+        self._slots, self._tags = np.zeros(slots, np.uint32), np.zeros(slots, np.uint8)
+        if len(self):
+            assert kernels.KERNELS is not None
+            kernels.KERNELS.index_guids(self._pool, 1, 1, len(self._numbers), HASH_KEYS, self._slots, self._tags)
+
+    def __len__(self) -> int:
+        return len(self._numbers) - 1
+
+    def found(self, data: memoryview, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+        """Their numbers, 0 of others."""
+        assert kernels.KERNELS is not None
+        own, count = np.zeros(len(starts), np.uint32), len(self._numbers)
+        kernels.KERNELS.find_guids(data, starts, HASH_KEYS, 1, count, self._slots, self._tags, self._pool, own)
+        self._is_seen[own] = True
+        made: npt.NDArray[np.uint32] = self._numbers[own]
+        return made
+
+    def seen(self) -> npt.NDArray[np.uint32]:
+        """Those that were found."""
+        made: npt.NDArray[np.uint32] = self._numbers[1:][self._is_seen[1:]]
+        return made

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dotnetdiag.errors import FormatError, UsageError
 from dotnetdiag.nettrace import kernels
 from dotnetdiag.nettrace.ids import IdMap
+from dotnetdiag.nettrace.room import NEVER, Room
 from dotnetdiag.wire import Cursor
 
 STACK_COST = 320
@@ -22,6 +23,10 @@ STACK_COST = 320
 PART = 1 << 16
 """Stacks of a block that are looked at together."""
 _LEAST, _LEAST_BYTES = 32, 4096
+_AT_ONCE, _LET_GO = 1 << 10, 1 << 20
+"""Of a table in a file: so many are looked up, and so many bytes looked at, before these go from memory."""
+_PAGE = 1 << 10
+"""Bytes that come into memory with one, about: those that are looked at one after the other lie side by side."""
 HASH_KEYS = np.frombuffer(bytearray(os.urandom(258 * 8)), np.uint64)
 """Of the hashes of stacks: nobody can write a file whose stacks meet."""
 
@@ -31,12 +36,24 @@ _Item = TypeVar("_Item", bound=np.generic)
 class StackTable:
     """Interned stacks. Id 0 is *no stack*; a stack without frames has an id of its own.
 
-    All addresses stand in one array, and without the kernels in a dict besides.
+    All addresses stand in one array, and without the kernels in a dict besides. From ``in_file`` bytes on the array lies in a file, and of each only
+    what it is found by takes memory, 12 to 20 bytes: for those that come once, as names of methods do.
     """
 
-    __slots__ = ("_hashes", "_ids", "_offsets", "_pool", "_slots", "_state", "pointer_size")
+    __slots__ = (
+        "_hashes",
+        "_ids",
+        "_in_file",
+        "_looked_at",
+        "_offsets",
+        "_pool",
+        "_rooms",
+        "_slots",
+        "_state",
+        "pointer_size",
+    )
 
-    def __init__(self, pointer_size: int = 8) -> None:
+    def __init__(self, pointer_size: int = 8, *, in_file: int = NEVER) -> None:
         if pointer_size not in (4, 8):
             raise UsageError(f"pointers have 4 or 8 bytes, not {pointer_size}")
         self.pointer_size = pointer_size
@@ -47,11 +64,19 @@ class StackTable:
         self._slots = np.zeros(2 * _LEAST, np.uint32)
         self._pool = np.empty(_LEAST_BYTES, np.uint8)
         self._ids: dict[bytes, int] = {}
+        self._in_file, self._looked_at = in_file, 0
+        self._rooms: tuple[Room, Room] | None = None
+        """Where offsets and pool lie when they are many."""
 
     def __reduce__(self) -> tuple[object, ...]:
         """The stacks alone: another process has other keys, and so other hashes."""
         count, used = self._state.tolist()
-        return _restored, (self.pointer_size, self._offsets[1 : count + 1].copy(), self._pool[:used].tobytes())
+        return _restored, (
+            self.pointer_size,
+            self._in_file,
+            self._offsets[1 : count + 1].copy(),
+            self._pool[:used].tobytes(),
+        )
 
     def __len__(self) -> int:
         """Number of ids, 0 included: valid ids are below it."""
@@ -75,6 +100,19 @@ class StackTable:
         """The ids of stacks that lie in ``data``, whole pointers each; 0 where the size is below 0."""
         if kernels.KERNELS is None:
             return self._intern_uncompiled(data, starts, sizes)
+        if self._rooms is None:
+            return self._intern_compiled(data, starts, sizes)
+        made = np.zeros(len(starts), np.uint32)
+        for first in range(0, len(starts), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            made[some] = self._intern_compiled(data, starts[some], sizes[some])
+            self.let_go()
+        return made
+
+    def _intern_compiled(
+        self, data: memoryview, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.uint32]:
+        assert kernels.KERNELS is not None
         ids, done = np.zeros(len(starts), np.uint32), 0
         while True:
             done = kernels.KERNELS.intern_stacks(
@@ -127,18 +165,41 @@ class StackTable:
         room = len(self._hashes)
         while count + stacks > room - 1:
             room *= 2
+        enough = max(used + size_bytes, len(self._pool) * 3 // 2) if used + size_bytes > len(self._pool) else 0
+        if self._rooms is None and enough >= self._in_file:
+            self._rooms = Room(self._offsets.nbytes, in_file=0), Room(self._pool.nbytes, in_file=0)
+            self._rooms[0].array(np.int64)[:] = self._offsets
+            self._rooms[1].array()[:] = self._pool
+            self._offsets, self._pool = self._rooms[0].array(np.int64), self._rooms[1].array()
         if room > len(self._hashes):
             self._hashes = _longer(self._hashes, count, room)
-            self._offsets = _longer(self._offsets, count + 1, room + 1)
-        if used + size_bytes > len(self._pool):
-            self._pool = _longer(self._pool, used, max(used + size_bytes, len(self._pool) * 3 // 2))
+            if self._rooms is None:
+                self._offsets = _longer(self._offsets, count + 1, room + 1)
+            else:
+                self._rooms[0].grow(8 * (room + 1))
+                self._offsets = self._rooms[0].array(np.int64)
+        if enough and self._rooms is None:
+            self._pool = _longer(self._pool, used, enough)
+        elif enough and self._rooms is not None:
+            self._rooms[1].grow(enough)
+            self._pool = self._rooms[1].array()
+
+    def let_go(self) -> None:
+        """What was looked at goes from memory, where it is in a file."""
+        for one in self._rooms or ():
+            one.let_go()
+        self._looked_at = 0
 
     def raw(self, stack_id: int) -> bytes:
         """The addresses as they stand in the file."""
         if not 0 <= stack_id < len(self):
             return b""
         start, end = self._offsets[stack_id : stack_id + 2].tolist()
-        return self._pool[start:end].tobytes()
+        made = self._pool[start:end].tobytes()
+        self._looked_at += _PAGE
+        if self._looked_at >= _LET_GO:
+            self.let_go()
+        return made
 
     def runs(self, first: int) -> Iterator[tuple[npt.NDArray[np.int64], memoryview]]:
         """Stacks from that id on, some at a time: the ids of those that have bytes, and these, one behind the other."""
@@ -170,9 +231,9 @@ class StackTable:
         return np.dtype("<u8") if self.pointer_size == 8 else np.dtype("<u4")
 
 
-def _restored(pointer_size: int, offsets: npt.NDArray[np.int64], pool: bytes) -> StackTable:
+def _restored(pointer_size: int, in_file: int, offsets: npt.NDArray[np.int64], pool: bytes) -> StackTable:
     """A table of the stacks between those places of ``pool``, with ids in this order."""
-    table = StackTable(pointer_size)
+    table = StackTable(pointer_size, in_file=in_file)
     table.intern_many(memoryview(pool), offsets[:-1], np.diff(offsets))
     return table
 

@@ -9,15 +9,18 @@ import numpy as np
 
 from dotnetdiag.events.columns import Text
 from dotnetdiag.nettrace import StackTable
+from dotnetdiag.nettrace.room import NEVER
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class TextIds:
-    """Numbers from 0 on, in the order in which texts come. No text is as an empty one."""
+    """Numbers from 0 on, in the order in which texts come. No text is as an empty one. From ``in_file`` bytes on they lie in a file: for those that
+    come once, and are seldom looked at.
+    """
 
-    def __init__(self) -> None:
-        self._table = StackTable()  # which has whatever bytes it is given
+    def __init__(self, *, in_file: int = NEVER) -> None:
+        self._table = StackTable(in_file=in_file)  # which has whatever bytes it is given
 
     def __len__(self) -> int:
         return len(self._table) - 1
@@ -40,6 +43,10 @@ class TextIds:
     def raw(self, kind: Any) -> Array:
         """All, where they are bytes of one size: an array of that dtype, which is only to be read, and only until more come."""
         return np.frombuffer(self._table.pieces(1)[1], kind)
+
+    def let_go(self) -> None:
+        """What was looked at goes from memory, where it lies in a file."""
+        self._table.let_go()
 
     def texts(self, first: int = 0) -> list[str]:
         """Those from a number on."""
