@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import struct
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
+from tests.analysis.traces import managed, traced
+from tests.analysis.traces import said as event_said
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis.cpu import SAMPLER, cpu
@@ -294,6 +297,37 @@ def test_a_sample_counts_as_long_as_until_the_next_of_its_thread(rows: int) -> N
     (made,) = fold(trace, RequestsFold(), rows=rows)
     assert made.requests.values("cpu_ms") == [2.0 + 20.0 + 1.0 + 40.0]  # up to its end
     assert sum(cpu(trace).in_states(State.CPU).weight[:5]) == 2.0 + 20.0 + 1.0 + 41.0 + 2.0
+
+
+@pytest.mark.parametrize("rows", [3, 1000])
+def test_a_worker_that_spins_for_other_work_does_so_for_no_request(rows: int) -> None:
+    """The last that it did is known: it began an await, and the request goes on elsewhere."""
+    idle = (
+        "System.Threading.LowLevelSpinWaiter.Wait",
+        "System.Threading.LowLevelLifoSemaphore.WaitForSignal",
+        "System.Threading.PortableThreadPool+WorkerThread.WorkerThreadStart",
+    )
+    begin = event_said(0, 1, provider=HOSTING, number=1, name="RequestStart")
+    end = event_said(100, 2, provider=HOSTING, number=2, name="RequestStop")
+    samples = [managed(ms, 1, "App.Handle", idle[-1]) for ms in (1, 2, 3)] + [
+        managed(ms, 1, *idle) for ms in (5, 6, 40)
+    ]
+    names = ("LowLevelSpinWaiter", "LowLevelLifoSemaphore", "PortableThreadPool+WorkerThread")
+    trace = traced(
+        replace(begin, activity=A),
+        *samples,
+        managed(60, 1, "App.Handle", idle[-1]),
+        managed(61, 1, *idle),
+        replace(end, activity=A),
+        managed(120, 1, *idle),
+        modules={f"System.Threading.{name}": "/x/System.Private.CoreLib.dll" for name in names},
+    )
+    fold_ = RequestsFold()
+    for window in trace.windows(fold_.wants, size=rows):
+        fold_.feed(window)
+        before = fold_.result()
+    made = fold_.result()
+    assert made.requests.values("cpu_ms") == before.requests.values("cpu_ms") == [4.0 + 1.0]
 
 
 def test_what_a_command_compares_with_is_part_of_its_route() -> None:

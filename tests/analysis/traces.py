@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 from tests.trace.made import RUNTIME, MadeTrace, varuint, z16
 
@@ -31,6 +32,7 @@ class Seen:
     name: str = ""
     version: int = 0
     fields: tuple[Field, ...] = ()
+    activity: UUID | None = None
 
 
 def said(ms: float, thread: int, *stack: str | int, provider: str, number: int, name: str, **values: int | str) -> Seen:
@@ -147,7 +149,13 @@ def traced(
             stack = writer.add_stack([_address(where, frame) for frame in event.stack]) if event.stack else 0
             key = (event.provider, event.number, event.name, event.version)
             writer.write_event(
-                kinds[key], round(event.ms * MS), event.payload, thread=event.thread, stack=stack, is_sorted=True
+                kinds[key],
+                round(event.ms * MS),
+                event.payload,
+                thread=event.thread,
+                stack=stack,
+                activity=event.activity,
+                is_sorted=True,
             )
         if lost:
             writer.add_dropped(events[0].thread, lost)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -36,6 +37,12 @@ class ChangingRows:
 
     def __len__(self) -> int:
         return self._count
+
+    def copy(self) -> Self:
+        """One that goes on by itself."""
+        made = copy(self)
+        made._rows, made._is_given, made._fresh = self._rows.copy(), False, [*self._fresh]
+        return made
 
     def append(self, rows: Array) -> Array:
         """Rows behind all others, which belong to this, and whose fields may be filled in until the next :meth:`settle`; their numbers."""

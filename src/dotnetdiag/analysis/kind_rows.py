@@ -114,9 +114,13 @@ class KindRows(ChangingRows):
         """
         rows = np.zeros(len(events), self.dtype)
         rows["ms"], rows["time"] = kept.ms, events.headers.time
-        stack = self.columns.stacks.of(events.headers.stack)
-        rows["kind"] = self.kinds.of(thread, stack, np.full(len(rows), -1) if type_ is None else type_)
+        rows["kind"] = self.kind_of(events, thread, type_)
         return self.append(rows), rows
+
+    def kind_of(self, events: EventTable, thread: Array, type_: Array | None = None) -> Array:
+        """Of each event its kind: what came of one thread, of one stack, and of one type."""
+        stack = self.columns.stacks.of(events.headers.stack)
+        return self.kinds.of(thread, stack, np.full(len(thread), -1) if type_ is None else type_)
 
 
 def columns_of(

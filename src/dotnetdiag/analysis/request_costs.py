@@ -8,10 +8,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.distinct import places_of
+from dotnetdiag.analysis.filters import is_idle_worker
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.gc_pauses import paused
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Places, having
+from dotnetdiag.analysis.kind_rows import KindRows, KindStacks
 from dotnetdiag.analysis.pairs import LatestRows, is_followed, last_of_threads, pairs, rest_of_overlaps
 from dotnetdiag.analysis.request_spans import Followed, RequestSpans
 from dotnetdiag.analysis.running_groups import Numbering
@@ -31,6 +34,9 @@ _MOST_WANTED = 4
 """Of each thread so many that it wants: it waits for one lock at a time, and ends that are not recorded never come."""
 _OF_THREAD = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("row", "i4")])
 """A thread that wants a lock, or has a sample, and for which span."""
+_SAMPLED = np.dtype([*_OF_THREAD.descr, ("time", "i8"), ("kind", "i4")])
+_RAN = (("row", "i4"), ("ran_ms", "f8"))
+"""For which span a thread had the stack of the kind, and how long."""
 
 
 class RequestCosts:
@@ -46,7 +52,9 @@ class RequestCosts:
         self._restarted = KeptEvents(having(RESTARTED), places=self._places)
         self._samples = KeptEvents(lambda schema: schema.provider == SAMPLER and schema.event_id == SAMPLE, ("Type",))
         self._wanted = np.zeros(0, _OF_THREAD)
-        self._sampled = np.zeros(0, _OF_THREAD)
+        self._sampled = np.zeros(0, _SAMPLED)
+        self._ran = KindRows(_RAN)
+        """Whether a thread worked, or waited for work, its stack tells when all names are known."""
         self._marks = _Marks()
         self._seen: dict[str, Array] = dict.fromkeys(COSTS, np.zeros(0, np.int64))
         """Of which processes anything came of a cost, ascending."""
@@ -66,8 +74,14 @@ class RequestCosts:
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         with self._places.window(window):
-            for keeper in (*self._followed, *self._whole):
+            for keeper in (self._ticks, self._contended, self._got, *self._whole):
                 keeper.feed(window)
+        self._ran.columns.look_at(window)
+        samples = self._samples.events_of(window)
+        if len(samples):
+            kept = self._samples.of(samples)
+            kind = self._ran.kind_of(samples, self._ran.threads.of(samples, kept))
+            self._samples.add(replace(kept, fields={**kept.fields, "kind": kind, "time": samples.headers.time}))
 
     @property
     def waiting(self) -> int:
@@ -84,7 +98,21 @@ class RequestCosts:
         made = copy(self)
         made._ticks, made._contended, made._got, made._samples = (one.copy() for one in self._followed)
         made._marks, made._seen = copy(self._marks), dict(self._seen)
+        made._ran = self._ran.copy()
         return made
+
+    def spend(self, spans: RequestSpans) -> None:
+        """Give spans the processor time of their threads, but for what these spun while they waited for other work: one that has begun an await is
+        idle, and the last that it did is known, until something else comes.
+        """
+        if not len(self._ran):
+            return
+        stacks = KindStacks(self._ran)
+        idle = [one for one in distinct(stacks.frame).tolist() if one >= 0 and is_idle_worker(stacks.frames[one])]
+        works = ~is_among(stacks.frame, np.array(idle, np.int64))
+        for _, some in self._ran.given().slices():
+            own = some[works[stacks.of(some["kind"], some["time"])]]
+            self._add(spans, "cpu_ms", own["row"], own["ran_ms"])
 
     def follow(self, until: float, spans: RequestSpans, followed: Followed, messages: Kept) -> None:
         """Give spans what the events before that time came to, which these have ``followed``. ``messages`` tell of threads, too."""
@@ -129,22 +157,25 @@ class RequestCosts:
         fresh["ms"], fresh["pid"], fresh["tid"], fresh["row"] = contended.ms, contended.pid, contended.tid, rows
         wanted = np.append(self._wanted, fresh)
         stop = pairs(wanted["ms"], [wanted["pid"], wanted["tid"]], got.ms, [got.pid, got.tid])
-        own = stop >= 0
-        self._add_time(spans, "lock_ms", wanted[own], got.ms[stop[own]])
-        self._wanted = last_of_threads(wanted[~own], _MOST_WANTED)
+        own = np.flatnonzero((stop >= 0) & (wanted["row"] >= 0))
+        self._add(spans, "lock_ms", wanted["row"][own], self._lasted(spans, wanted[own], got.ms[stop[own]]))
+        self._wanted = last_of_threads(wanted[stop < 0], _MOST_WANTED)
 
-    def _add_time(self, spans: RequestSpans, name: str, since: Array, until: Array) -> None:
-        """What threads did for spans from some times until others, or until the end of the span, if that was before."""
-        own = np.flatnonzero(since["row"] >= 0)
-        since, until = since[own], until[own]
+    @staticmethod
+    def _lasted(spans: RequestSpans, since: Array, until: Array) -> Array:
+        """For how long threads did something for spans from some times until others, or until the end of the span, if that was before; not what they
+        did for none.
+        """
         ended = _ends_of(spans, since["row"])
         until = np.where(np.isfinite(ended), np.minimum(until, ended), until)
-        self._add(spans, name, since["row"], np.maximum(until - since["ms"], 0.0))
+        made: Array = np.maximum(until - since["ms"], 0.0)
+        return made
 
     def _sample(self, spans: RequestSpans, samples: Kept) -> None:
         """Each sample has the time to the next of its thread, as in a profile: the last of each thread waits for what follows."""
-        fresh = np.zeros(len(samples), _OF_THREAD)
+        fresh = np.zeros(len(samples), _SAMPLED)
         fresh["ms"], fresh["pid"], fresh["tid"] = samples.ms, samples.pid, samples.tid
+        fresh["time"], fresh["kind"] = samples["time"], samples["kind"]
         row = self._marks.of(samples)
         row[~np.isin(samples["Type"], (MANAGED, NONE))] = -1
         fresh["row"] = _while_under_way(spans, row, samples.ms)
@@ -152,8 +183,23 @@ class RequestCosts:
         some = some[np.lexsort((some["ms"], some["tid"], some["pid"]))]
         has_next = is_followed(some)
         self._sampled = some[~has_next]
-        known = np.flatnonzero(has_next)
-        self._add_time(spans, "cpu_ms", some[known], some["ms"][known + 1])
+        known = np.flatnonzero(has_next & (some["row"] >= 0))
+        if len(known):
+            self._keep(some[known], self._lasted(spans, some[known], some["ms"][known + 1]))
+
+    def _keep(self, sampled: Array, lasted: Array) -> None:
+        """Samples of a thread that follow each other for one span, with one stack, are one row."""
+        is_other = np.ones(len(sampled), np.bool_)
+        is_other[1:] = np.any(
+            [sampled[name][1:] != sampled[name][:-1] for name in ("pid", "tid", "row", "kind")], axis=0
+        )
+        first = np.flatnonzero(is_other)
+        rows = np.zeros(len(first), self._ran.dtype)
+        for name in ("ms", "time", "kind", "row"):
+            rows[name] = sampled[name][first]
+        rows["ran_ms"] = np.add.reduceat(lasted, first)
+        self._ran.append(rows)
+        self._ran.settle(())
 
 
 def _ends_of(spans: RequestSpans, rows: Array) -> Array:

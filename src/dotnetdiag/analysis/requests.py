@@ -189,7 +189,10 @@ class RequestsFold:
         """The answer."""
         whole = self._copy()
         whole._follow(np.inf)
-        has_no_states = whole._costs is not None and self._forget_untold(whole._costs)
+        has_no_states = False
+        if whole._costs is not None:
+            has_no_states = self._forget_untold(whole._costs)
+            whole._costs.spend(whole._spans)
         rows = RequestRows(whole._spans, whole._costs, self._losses.lost_by, self._losses.between())
         still = whole._spans.unknown_open
         odd = [
