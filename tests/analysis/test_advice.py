@@ -17,6 +17,7 @@ from tests.analysis.traces import Seen, external, managed, traced, worker_start
 from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
+from dotnetdiag.analysis import exceptions as exceptions_room
 from dotnetdiag.analysis.advice import advice, of_cpu, of_death, of_exceptions, of_jit
 from dotnetdiag.analysis.advice_report import NOTHING, AdviceReport
 from dotnetdiag.analysis.cpu import cpu
@@ -510,3 +511,16 @@ def test_tables_of_methods_have_the_same_columns_where_there_are_none() -> None:
     for of in (lambda profile: profile.top(5).table(), lambda profile: diff(profile, profile).table()):
         types = [of(one).to_arrow().schema.types for one in (some, some.focus("nowhere"))]
         assert types[0] == types[1]
+
+
+def test_no_message_is_quoted_where_each_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor what stands for those beyond the limit."""
+    events = [thrown(float(ms), "Boom", f"order {ms}") for ms in range(40)]
+    (one,) = of_exceptions(exceptions(traced(*events)), 1.0)
+    assert one.text.startswith("40 exceptions were thrown, 40 a second; 40 are Boom")
+    assert "order" not in one.text
+    monkeypatch.setattr(exceptions_room, "MOST_MESSAGES", 3)
+    made = exceptions(traced(*events))
+    assert made.by_message.values("message")[0] == "(others)"
+    (one,) = of_exceptions(made, 1.0)
+    assert "(" not in one.text.partition(";")[2]

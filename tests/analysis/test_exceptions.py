@@ -308,3 +308,48 @@ def test_a_block_of_finally_that_another_exception_left_has_no_time(events: list
     made = exceptions(traced(*in_order(*events)))
     (outer,) = [row for row in made.thrown.to_pylist() if row["message"] == "outer"]
     assert outer["finally_ms"] == took_ms
+
+
+NATIVE = 0x7F0000000000
+"""A frame that nothing names."""
+DEEP = ("DispatchEx", "P.Throw", NATIVE, "P.Invoke", "P.Main")
+
+
+def thrown(ms: float, *stack: str | int, message: str = "first") -> Seen:
+    return replace(throw(message), ms=ms, stack=stack)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+@pytest.mark.parametrize(
+    ("second", "is_again"),
+    [
+        (("DispatchEx", NATIVE, "P.Invoke", "P.Main"), True),
+        (("DispatchEx", "P.Invoke", "P.Main"), True),
+        (("DispatchEx", "P.Main"), True),
+        (DEEP, False),  # thrown anew, from the same place
+        (("DispatchEx", "P.Other", "P.Main"), False),  # by somebody that called it
+        (("P.Main",), False),
+        (("DispatchEx",), False),
+    ],
+)
+def test_one_that_comes_back_from_native_code_is_thrown_again(
+    second: tuple[str | int, ...], is_again: bool, rows: int
+) -> None:
+    """.NET 9 and 10 tell of it once more, with no flag that says so."""
+    (made,) = fold(
+        traced(thrown(1, *DEEP), thrown(2, *second), replace(of(CATCH, "Main"), ms=3)), ExceptionsFold(), rows=rows
+    )
+    assert made.thrown.values("again") == [0, int(is_again)]
+    assert made.totals.again == int(is_again)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1000])
+@pytest.mark.parametrize("between", ["catch", "message", "thread"])
+def test_what_is_thrown_behind_a_catch_or_is_another_is_not_thrown_again(between: str, rows: int) -> None:
+    second = thrown(
+        3, "DispatchEx", NATIVE, "P.Invoke", "P.Main", message="another" if between == "message" else "first"
+    )
+    second = replace(second, thread=2) if between == "thread" else second
+    catch = [replace(of(CATCH, "Main"), ms=2)] if between == "catch" else []
+    (made,) = fold(traced(thrown(1, *DEEP), *catch, second), ExceptionsFold(), rows=rows)
+    assert made.thrown.values("again") == [0, 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -183,3 +184,43 @@ def test_what_was_allocated_before_one_in_the_background_only_ticks_tell() -> No
     assert without.notes == (IN_BACKGROUND,)
     assert ticked.collections.values("allocated_bytes") == [300, 700, 30]
     assert ticked.notes == ()
+
+
+def test_what_was_there_before_a_first_one_in_the_background_only_ticks_tell() -> None:
+    """Its history says more than had come by its begin: what came until it ended, which the next would have too."""
+    events = [BEGUN, *in_background(10, 1), *sized(18.5, 5000), *collection(20, 2, PHASES), *sized(20.7, 1000)]
+    ticked = gc(traced(*sorted([*events, tick(9, 700), tick(12, 30)], key=lambda one: one.ms)))
+    assert ticked.collections.values("allocated_bytes") == [700, 30]
+    without = gc(traced(*sorted(events, key=lambda one: one.ms)))
+    assert without.collections.values("allocated_bytes")[0] is None
+
+
+@pytest.mark.parametrize("has_ticks", [True, False])
+def test_a_part_does_not_begin_with_its_process_whatever_it_keeps_for_names(has_ticks: bool, tmp_path: Path) -> None:
+    events = [
+        BEGUN,
+        *(one for at in range(1, 5) for one in (*collection(10 * at, at, PHASES), *sized(10 * at + 0.7, 100))),
+    ]
+    ticks = [tick(ms, size) for ms, size in ((5, 11), (12, 20), (18, 40), (28, 70))] if has_ticks else []
+    whole, part = tmp_path / "whole.nettrace", tmp_path / "part.nettrace"
+    whole.write_bytes(bytes(traced(*sorted([*events, *ticks], key=lambda one: one.ms)).raw.buffer))
+    assert dd.gc(whole).collections.values("allocated_bytes") == [300, 300, 300, 300]
+    dd.trim(whole, part, start=0.015)
+    made = dd.gc(part)
+    assert made.collections.values("number") == [2, 3, 4]
+    assert made.collections.values("allocated_bytes") == [40 if has_ticks else None, 300, 300]
+    assert pickle.loads(pickle.dumps(made)).to_json() == made.to_json()
+
+
+def test_who_asked_for_a_collection_that_did_not_come_has_induced_none() -> None:
+    """As GC.TryStartNoGCRegion does where there is room enough."""
+
+    def asks(ms: float, *stack: str) -> Seen:
+        return replace(event(ms, 35, 0, struct.pack("<IH", 1, 0)), stack=stack)
+
+    start = event(10.2, 1, 2, struct.pack("<IIIIHQ", 1, 1, 1, 0, 0, 0))
+    own = [start if one.number == 1 else one for one in collection(10, 1, PHASES)]
+    made = gc(traced(asks(9, "Try", "Main"), asks(9.9, "Ask", "Main"), *own, asks(30, "Try", "Main")))
+    assert made.totals.induced == 1
+    assert [(row["collections"], *row["stack"]) for row in made.by_stack] == [(1, "app!Ask()", "app!Main()")]
+    assert made.induced.weight.sum() == 1

@@ -15,6 +15,7 @@ from dotnetdiag.analysis.startup import PHASES
 from dotnetdiag.events.columns import Scalar, Text
 from dotnetdiag.recipes.trace_rewrite import trim
 from dotnetdiag.trace.merge import merge
+from dotnetdiag.trace.recorded import Recorded
 
 NO_JIT = "no compiled methods: there were none, or the recording lacks their events (record with --clrevents jit --clreventlevel verbose too)"
 
@@ -174,3 +175,14 @@ def test_of_a_part_it_is_said_where_it_begins(start_s: float | None, has_note: b
     dd.trim(recording("startup-10.nettrace"), path, start=start_s, end=0.2)
     notes = dd.startup(path).notes
     assert [note for note in notes if "a part of a recording" in note] == ([notes[0]] if has_note else [])
+
+
+@pytest.mark.parametrize(("begin_s", "has_begun"), [(0.07, False), (0.1, True)])
+def test_of_a_part_behind_the_load_of_the_program_no_phases_are_told(begin_s: float, has_begun: bool) -> None:
+    """An assembly that is not of .NET, and is loaded later, was told as the program, and all before as what that waits for."""
+    fold = room.StartupFold(seconds=lambda: Recorded(begin_s, 0.3))
+    for window in dd.open(recording("startup-10.nettrace")).windows(fold.wants):
+        fold.feed(window)
+    made = fold.result()
+    assert (room.BEGUN.format(begin_s) in made.notes, len(made.phases) == 0) == (has_begun, has_begun)
+    assert (made.totals.main_ms is None) == has_begun

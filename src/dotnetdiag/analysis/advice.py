@@ -22,6 +22,7 @@ from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, f
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.gc_findings import of_gc
 from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
+from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, are_states_told, facts_of
@@ -52,6 +53,8 @@ MOST_APART = 32
 """Processes that are asked by themselves; those that come behind them are asked together."""
 MANY, MANY_A_SECOND, THROW_MS = 20, 10.0, 0.02
 """Exceptions, and what one costs about."""
+QUOTED_OF = 20
+"""Of so many exceptions of a type one has to have a message that is quoted."""
 LAST_MS, DEATH = 1000.0, 100.0
 """So long before the end an exception that nobody caught may be it, and how much that weighs."""
 JIT_MS, JIT_PERCENT = 100.0, 20.0
@@ -276,8 +279,8 @@ def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
     again = f", {made.totals.again:,} of them again" if made.totals.again else ""
     rate = f"{made.count / max(seconds, 1e-3):,.0f} a second"
     text = f"{made.count:,} exceptions were thrown{again}, {rate}; {first['count']:,} are {first['type']}"
-    messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"]]
-    if messages and (said := _quoted(messages[0]["message"])):
+    messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"] and row["message"] != OTHERS]
+    if messages and QUOTED_OF * messages[0]["count"] >= first["count"] and (said := _quoted(messages[0]["message"])):
         text += said if messages[0]["count"] == first["count"] else f"{said[:-1]} in {messages[0]['count']:,})"
     by = made.by_method[0]
     if is_named(by["method"]):
@@ -288,7 +291,7 @@ def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
 def _quoted(message: str | None) -> str:
     """The begin of what an exception says; nothing of one that was given no message, which a runtime tells as NULL (8 to 10)."""
     said = begin_of(message or "")
-    return f' ("{said}")' if said not in ("", "NULL") else ""
+    return f' ("{said}")' if said not in ("", "NULL", OTHERS) else ""
 
 
 def of_death(made: ExceptionReport, recorded: Recorded, lost_by: LostBy = lambda _: 0) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis import exception_ends as ends
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
+from dotnetdiag.analysis.crossed_throws import Rests, Throws, ThrowsBefore
 from dotnetdiag.analysis.exception_ends import FollowedExceptions
 from dotnetdiag.analysis.filters import are_rethrown
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
@@ -155,7 +156,8 @@ class ExceptionsFold:
             kind: KeptEvents(having(number), names=("MethodName",) if kind in _WITH_METHOD else (), texts=self._methods)
             for number, kind in _KINDS.items()
         }
-        self._rows, self._followed = KindRows(ends.ROW_FIELDS), FollowedExceptions()
+        self._rows, self._followed = KindRows([*ends.ROW_FIELDS, ("behind", "i4")]), FollowedExceptions()
+        self._before = ThrowsBefore()
         self._events: list[Array] = []
         self._waiting = 0
         self._is_concluded = False
@@ -171,27 +173,44 @@ class ExceptionsFold:
         """Take the next window."""
         self._losses.of(window)
         self._rows.columns.look_at(window)
-        found = self._thrown.events_of(window)
-        if len(found):
-            kept = self._thrown.of(found)
-            flags = kept["ExceptionFlags"]
-            is_alone = (flags >= 0) & (flags & (_NESTED | _AGAIN) == 0)
-            thread = self._rows.threads.of(found, kept)
-            kind = np.where(is_alone, ends.ALONE, ends.THROWN)
-            row, rows = self._rows.add(found, kept, thread, kept["ExceptionType"])
-            rows["catch_ms"] = rows["handled_ms"] = np.nan
-            rows["caught_by"] = -1
-            rows["message"] = kept["ExceptionMessage"] if self._has_messages else -1
-            rows["flags"] = np.maximum(flags, 0)
-            self._wait(kept, kind=kind, thread=self._rows.threads.ids[thread], row=row)
-        for kind_of_all, one in self._others.items():
+        thrown = self._feed_thrown(window)
+        caught = np.zeros(0, np.int64), np.zeros(0)
+        for kind, one in self._others.items():
             found = one.events_of(window)
             if len(found):
                 kept = one.of(found)
                 thread = self._rows.thread_ids.of(found, kept)
-                self._wait(kept, kind=kind_of_all, thread=thread, method=kept.fields.get("MethodName", -1))
+                self._wait(kept, kind=kind, thread=thread, method=kept.fields.get("MethodName", -1))
+                if kind == ends.CAUGHT:
+                    caught = thread, kept.ms
+        if thrown is not None:
+            throws, rows = thrown
+            rows["behind"] = self._before.of(throws, caught)
+        self._before.saw(caught)
         if self._waiting >= FOLLOWED_EVENTS:
             self._follow()
+
+    def _feed_thrown(self, window: EventTable) -> tuple[Throws, Array] | None:
+        """The throws, and their rows, whose fields may still be filled in."""
+        found = self._thrown.events_of(window)
+        if not len(found):
+            return None
+        kept = self._thrown.of(found)
+        flags = kept["ExceptionFlags"]
+        is_alone = (flags >= 0) & (flags & (_NESTED | _AGAIN) == 0)
+        of_thread = self._rows.threads.of(found, kept)
+        kind = np.where(is_alone, ends.ALONE, ends.THROWN)
+        row, rows = self._rows.add(found, kept, of_thread, kept["ExceptionType"])
+        rows["catch_ms"] = rows["handled_ms"] = np.nan
+        rows["caught_by"] = -1
+        rows["message"] = kept["ExceptionMessage"] if self._has_messages else -1
+        rows["flags"] = np.maximum(flags, 0)
+        thread = self._rows.threads.ids[of_thread]
+        self._wait(kept, kind=kind, thread=thread, row=row)
+        stack = self._rows.columns.stacks.of(found.headers.stack)
+        return Throws(
+            thread=thread, ms=kept.ms, type=kept["ExceptionType"], message=rows["message"], flags=flags, stack=stack
+        ), rows
 
     def _wait(self, kept: Kept, **columns: Any) -> None:
         events = np.zeros(len(kept), ends.EVENT)
@@ -300,7 +319,9 @@ class _Answer:
     ) -> None:
         self._rows, self._stacks = thrown.given(), stacks
         self._count, self._is_rethrown = len(self._rows), stacks.told(are_rethrown)
-        self._thread, _, self._type = thrown.kinds.told()
+        self._thread, self._stack, self._type = thrown.kinds.told()
+        pairs = ((some["behind"], self._stack[some["kind"]]) for _, some in self._rows.slices())
+        self._rests = Rests(pairs, thrown.columns.stacks.table)
         self._thread_id = thrown.threads.ids
         self._pid, self._tid = thrown.threads.told()
         self._others = messages.index(OTHERS) if OTHERS in messages[MOST_MESSAGES:] else -1
@@ -319,7 +340,7 @@ class _Answer:
             rows = self._without_lost(some)
             which = self._stacks.of(rows["kind"], rows["time"])
             caught_by = self._catchers.of(rows["kind"], rows["caught_by"])
-            found.add(first, rows, self._stacks.method[which], self._again(rows["flags"], which), caught_by)
+            found.add(first, rows, self._stacks.method[which], self._again(rows.__getitem__, which), caught_by)
         notes = self._notes(found)
         self._tells_catches = not found.catchless.are_all
         self._catchless = np.array(sorted(found.catchless.pids), self._pid.dtype)
@@ -359,8 +380,9 @@ class _Answer:
             notes.append(f"{beyond:,} have messages beyond the limit of {MOST_MESSAGES:,}: they count by type alone")
         return tuple(notes)
 
-    def _again(self, flags: Array, stack: Array) -> Array:
-        return (flags & _AGAIN > 0) | self._is_rethrown[stack]
+    def _again(self, values: Values, stack: Array) -> Array:
+        crossed = self._rests.are(values("behind"), self._stack[values("kind")])
+        return (values("flags") & _AGAIN > 0) | self._is_rethrown[stack] | crossed
 
     def _columns(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         """Of the table of all: columns of some rows."""
@@ -376,7 +398,7 @@ class _Answer:
         if name in ("pid", "tid"):
             return whole((self._pid if name == "pid" else self._tid)[self._thread[values("kind")]])
         if name == "again":
-            return whole(self._again(values("flags"), self._stacks.of(values("kind"), values("time"))))
+            return whole(self._again(values, self._stacks.of(values("kind"), values("time"))))
         if name == "nested":
             return whole(values("flags") & _NESTED > 0)
         if name in ("catch_ms", "handled_ms"):

@@ -23,6 +23,7 @@ from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.recorded import Recorded, length_of
 from dotnetdiag.trace.spilled import SLICE_ROWS
+from dotnetdiag.trace.spilled_columns import SpilledColumns
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -113,11 +114,12 @@ class GcFold:
     def result(self) -> GcReport:
         """The answer."""
         rows = self._rows.finish(self._events, self._words)
-        method, induced, has_names, notes = self._induced()
+        method, induced, has_names, notes = self._induced([own for _, own in rows])
         notes = notes if rows else (NO_EVENTS,)
         losses, lost = self._losses.told, self._losses.between() or None
+        recorded = recorded_in(self._seconds) or Recorded(0.0, 0.0)
         columns = _Columns(
-            [ProcessRows(pid, own, self._events.ticked(pid), lost) for pid, own in rows],
+            [ProcessRows(pid, own, self._events.ticked(pid), lost, recorded.missing_s(pid) > 0) for pid, own in rows],
             {name: Text.from_pylist([*texts.names, ""]) for name, texts in self._rows.texts.items()},
             method,
         )
@@ -128,9 +130,7 @@ class GcFold:
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
             by_stack=answer_table("stacks of induced collections", self._by_stack(induced, has_names), notes, losses),
             induced=induced,
-            totals=_totals(
-                columns, self._rows.induced, recorded_in(self._seconds) or Recorded(0.0, 0.0), [pid for pid, _ in rows]
-            ),
+            totals=_totals(columns, self._rows.induced, recorded, [pid for pid, _ in rows]),
             notes=notes,
         )
 
@@ -156,12 +156,20 @@ class GcFold:
                 "survived_percent": number(100 * survived / own),
             }
 
-    def _induced(self) -> tuple[Coded, StackProfile, Array, tuple[str, ...]]:
-        """Who asked for collections, of those that a program asks for; the stacks, and which of them have names; and notes on who is not told."""
+    def _induced(self, rows: Sequence[SpilledColumns]) -> tuple[Coded, StackProfile, Array, tuple[str, ...]]:
+        """Who asked for collections, of those that a program asks for; the stacks, and which of them have names; and notes on who is not told. Who
+        asked for one that did not come, as for memory that was there, or whose recording ended before, has induced none.
+        """
         count = self._events.induced.count
         made = self._events.induced.result("Induced collections", "collections", np.ones(count))
+        has_come = np.zeros(count, np.bool_)
+        for one in rows if count else ():
+            for first in range(0, len(one), SLICE_ROWS):
+                asked = one.column("asked", first, min(first + SLICE_ROWS, len(one)))
+                has_come[asked[asked >= 0].astype(np.int64)] = True
         notes = (*made.unnamed, *made.stackless.notes(NO_CALLERS)) if count else ()
-        return made.method, made.profile, made.has_names, notes
+        came = has_come[made.row]
+        return made.method, made.profile.take(came, "was followed by a collection"), made.has_names[came], notes
 
 
 class _Columns:

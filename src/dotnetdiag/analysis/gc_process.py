@@ -219,7 +219,7 @@ class ProcessCollections:
             self.by_ticks[row : last + 1] = True
         self.by_ticks[own[:1]] = True  # none of those before it, if any is there, tells what it left
         self.by_ticks[1:] &= np.diff(number) == 1
-        is_first = (self.starts["Count"][:1] == 1) & is_from_begin
+        is_first = (number[:1] == 1) & is_from_begin & ~self.is_background[:1]
         self.allocated[:1] = np.where(is_first & self.has_generations[:1], before[:1].sum(axis=1), np.nan)
         # of one that began while it was recorded those before it were lost
         self.by_ticks[:1] = ~(is_first & self.has_generations[:1]) & ~(is_from_begin & (number[:1] > 1))

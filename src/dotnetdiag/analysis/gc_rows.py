@@ -171,12 +171,15 @@ class CollectionRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProcessRows:
-    """The collections of one process, what its allocation ticks tell, and when events were lost."""
+    """The collections of one process, what its allocation ticks tell, and when events were lost. ``is_part``: what was recorded of it begins later
+    than its recording did: its first collection here is not the first, whatever of its begin is kept for the names.
+    """
 
     pid: int
     rows: SpilledColumns
     ticks: SumsBetween | None
     lost: LostBetween | None = None
+    is_part: bool = False
     _lost_rows: dict[tuple[int, int], Array] = field(default_factory=dict)
     """Of the rows that were asked for last: each of fifty columns asks."""
 
@@ -224,9 +227,11 @@ class ProcessRows:
             is_lost = self._lose(begin, last)  # what the one before left, too
             before = is_lost[:-1] if first else np.append(False, is_lost[:-1])
             values = np.where(is_lost[first - begin :] | before, np.nan, values)
+        place = self.rows.column("place", first, last)
+        if self.is_part and not first and len(place):
+            values, place = np.append(np.nan, values[1:]), np.append(0, place[1:])
         if self.ticks is None:
             return values
-        place = self.rows.column("place", first, last)
         own = np.flatnonzero(place >= 0)
         if len(own):
             values = values.copy()

@@ -16,6 +16,7 @@ from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Table
 from dotnetdiag.table.parts import parts
 from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.scratch import MappedArrays
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -103,7 +104,8 @@ class SlowRequests:
         of each row (the numbers of places; -1: none): a row stands behind what it is within.
         """
         since = min(places, default=0)
-        of = np.full(len(self._rows) - since + 1, -1, np.int32)  # the last stands for what is before
+        held = MappedArrays(len(self._rows) - since + 1, each=4)
+        behind = held.zeros("i4")  # the number behind that of each row, 0 for none; the last stands for what is before
         above = [-1] * len(places)
         for first, part in self._parts("parent", *names, since=since):
             parent = _parents(part) - since
@@ -111,15 +113,16 @@ class SlowRequests:
             here = slice(first - since, first - since + len(parent))
             own = [(at, place - first) for at, place in enumerate(places) if 0 <= place - first < len(parent)]
             for _ in range(DEEPEST):
-                inside = of[parent]
+                inside = behind[parent] - 1
                 for at, row in own:
                     above[at] = int(inside[row])
                 made = inside.copy()
                 for at, row in own:
                     made[row] = at
-                if np.array_equal(of[here], made):
+                if np.array_equal(behind[here], made + 1):
                     break
-                of[here] = made
+                behind[here] = made + 1
+            held.release()
             yield first, part, above, inside
 
     def _answering(self, place: int) -> int | None:

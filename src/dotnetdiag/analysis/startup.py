@@ -77,6 +77,8 @@ NO_END = (
 PART_S = 0.05
 PART = "this is a part of a recording, whose events begin at {:.3f} s: what was compiled, collected, thrown and sampled before that is not in it"
 """Said of one whose events begin later than :data:`PART_S`: a start has some before, mostly."""
+BEGUN = "this is a part of a recording, whose events begin at {:.3f} s: the program had been loaded by then"
+"""Said in the place of the phases: which of the assemblies is the program, and when its first method was compiled, is not told."""
 NO_START = (
     "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on: "
     "trace collect --clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose -- COMMAND"
@@ -228,15 +230,19 @@ class StartupFold:
         profile = cpu if running is None else running
         profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile
         has_start = marks[0] > 0 or bool(len(self._started.all()))
-        is_told = program is not None and has_start
+        missing_s = 0.0 if recorded is None else recorded.missing_s(pid)
+        has_begun = program is not None and self._has_program(pid, 1000.0 * missing_s)
+        is_told = program is not None and has_start and not has_begun
         lacking = [name for name in KINDS if not len(parts[name][0]) and (others or name not in self._recorded)]
         if is_told:
             is_of_several = self._context is not None and self._context.meaning.is_of_several
             is_of_several &= recorded is None or pid not in recorded.by_process
             told_states = has_states or not len(cpu)
             notes = _notes(pid, len(others), lacking, has_states=told_states, is_of_several=is_of_several)
-            if recorded is not None and (missing_s := recorded.missing_s(pid)) > PART_S:
+            if missing_s > PART_S:
                 notes = (PART.format(missing_s), *notes)
+        elif has_begun:
+            notes = (BEGUN.format(missing_s),)
         else:
             notes = (NO_LOADER,) if runtime.is_native else (NO_START,)
         rows = np.arange(len(PHASES) if is_told else 0)
@@ -273,7 +279,7 @@ class StartupFold:
             longest=self._longest(lasting if is_told else {}, notes),
             profile=profile,
             totals=StartupTotals(
-                end_ms=self._end_ms, program=program, main_ms=marks[-1] if program is not None else None, cpu_ms=ran
+                end_ms=self._end_ms, program=program, main_ms=marks[-1] if is_told else None, cpu_ms=ran
             ),
             notes=notes,
         )
@@ -302,10 +308,19 @@ class StartupFold:
         first = jitted.ms[np.isin(jitted["ModuleID"], of_own)]
         return pid, names[own], [begun, core_ms, loaded, max(loaded, float(first[0]) if len(first) else loaded)]
 
+    def _has_program(self, pid: int, before_ms: float) -> bool:
+        """Whether a module of a process was loaded before a time that is not of the framework: of a part they are there for the names they give."""
+        modules = self._modules.all().of_process(pid)
+        paths = distinct(modules["ModuleILPath"][modules.ms < before_ms])
+        return any(not self._is_of_framework(self._texts[path]) for path in paths.tolist())
+
     def _is_framework(self, modules: Kept, assembly: int) -> bool:
         """Whether the assembly with an id lies where the shared framework does."""
         rows = np.flatnonzero(modules["AssemblyID"] == assembly)
-        path = self._texts[int(modules["ModuleILPath"][rows[0]])] if len(rows) else ""
+        return self._is_of_framework(self._texts[int(modules["ModuleILPath"][rows[0]])] if len(rows) else "")
+
+    @staticmethod
+    def _is_of_framework(path: str) -> bool:
         parts = (PureWindowsPath(path) if "\\" in path else PurePath(path)).parts
         return any(
             above.lower() == "shared" and name.startswith("Microsoft.") and name.endswith(".App")

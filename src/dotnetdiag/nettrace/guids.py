@@ -19,11 +19,11 @@ IN_FILE = 8 << 20
 """Bytes of GUIDs from which on they lie in a file, of half a million: those that come are mostly new, or came a moment ago."""
 GENERATION = 1 << 20
 """So many are found by a table in memory, of 10 bytes each. Of those before only a byte for each slot stays, which says of nearly all that come that
-they are not among them: 2 bytes each. Of a million requests, which have three each and more, all together were 30 MB.
+they are not among them: 1.4 bytes each. Of a million requests, which have three each and more, all together were 30 MB.
 """
 MOST_GENERATIONS = 8
 """So many before that are looked through. What is in one that is older, and was not seen while a million others came, gets a new number when it comes
-again: so ids of any number of requests take some 25 MB.
+again: so ids of any number of requests take some 20 MB.
 """
 MOST_KEPT = 1 << 16
 """Of what is in such old ones, but was seen since, so much stays known."""
@@ -37,7 +37,7 @@ class GuidTable:
 
     Those that come many at once, from files, are in a table of bytes: a file of requests has some for each, and an object for each was most of the
     memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and for their places 10 bytes each
-    of the last million, 2 of those before, whose places are in a file too. Those that come one by one, from a program that writes events, are in a
+    of the last million, 1.4 of those before, whose places are in a file too. Those that come one by one, from a program that writes events, are in a
     list and a dict until others come so, and without compiled code always: a signal may interrupt :meth:`intern` and intern the same.
     """
 
@@ -211,7 +211,7 @@ class _Table:
             self._pool.let_go()
 
     def _begin_generation(self) -> None:
-        slots = len(self._slots)
+        slots = max(GENERATION // 5 * 7, 2 * _LEAST)  # for all that it will have
         self._older.append(_Generation(self._base, len(self), self._slots, self._tags))
         self._older[-1].leave_memory()
         if len(self._older) > MOST_GENERATIONS:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -199,6 +199,11 @@ class StackTable:
         self._looked_at += _PAGE
         if self._looked_at >= _LET_GO:
             self.let_go()
+        return made
+
+    def sizes(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+        """How many bytes each of some stacks has."""
+        made: npt.NDArray[np.int64] = self._offsets[1:][ids] - self._offsets[ids]
         return made
 
     def runs(self, first: int) -> Iterator[tuple[npt.NDArray[np.int64], memoryview]]:
