@@ -350,7 +350,7 @@ def test_what_a_command_compares_with_is_part_of_its_route() -> None:
         (["db insert into t2 values (1, 'a''b', N'c', -2.5)", "db insert into t2 values (7,'x',N'', -1)"], None),
         (
             ["update t set a1=1 where b in (1,2,3)", "update t set a1=2 where b in (4,5,6)"],
-            "update t set a1=* where b in (*,*,*)",
+            "update t set a1=* where b in (*)",
         ),
         (["EXEC dbo.p2 @a = 'x'", "EXEC dbo.p2 @a = 'it''s 5'"], "EXEC dbo.p2 @a = *"),
         (["GET /select/5/x", "GET /select/6/x"], "GET /select/*/x"),
@@ -359,7 +359,7 @@ def test_what_a_command_compares_with_is_part_of_its_route() -> None:
 def test_commands_that_differ_in_their_literals_are_one_route(commands: list[str], route: str | None) -> None:
     made, which = routes(commands, np.arange(len(commands)))
     if route is None:
-        assert [one.replace(" ", "") for one in made] == ["dbinsertintot2values(*,*,*,-*)"] * len(made)
+        assert [one.replace(" ", "") for one in made] == ["dbinsertintot2values(*)"] * len(made)
     else:
         assert (made, which.tolist()) == ([route], [0, 0])
 

@@ -10,7 +10,9 @@ from tests.analysis.traces import Seen, said, traced
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis import tasks as room
+from dotnetdiag.analysis.kind_rows import KindStacks
 from dotnetdiag.analysis.tasks import (
+    NO_CALL,
     NO_EVENTS,
     NO_MEMBERS,
     OF_OTHERS,
@@ -30,8 +32,9 @@ def awaits(ms: float, task: int, by: int, *stack: str, thread: int = 1, blocks: 
     return said(ms, thread, *stack, provider=TPL, number=WAIT_BEGUN, name="TaskWait/Send", **values)
 
 
-def done(ms: float, task: int, thread: int = 2) -> Seen:
-    return said(ms, thread, provider=TPL, number=WAIT_ENDED, name="TaskWait/Stop", OriginatingTaskID=0, TaskID=task)
+def done(ms: float, task: int, thread: int = 2, stack: tuple[str, ...] = ()) -> Seen:
+    values = {"OriginatingTaskID": 0, "TaskID": task}
+    return said(ms, thread, *stack, provider=TPL, number=WAIT_ENDED, name="TaskWait/Stop", **values)
 
 
 def operation(ms: float, task: int, name: str) -> Seen:
@@ -175,6 +178,21 @@ def test_any_callers_make_trees(callers: list[int], deepest: int) -> None:
         assert depth == expected, (number, callers)
 
 
+WRITES_END = "System.Runtime.CompilerServices.TaskAwaiter+<>c.<OutputWaitEtwEvents>b__12_0"
+BOX = (
+    "System.Runtime.CompilerServices.AsyncTaskMethodBuilder`1+AsyncStateMachineBox`1.ExecutionContextCallback",
+    "System.Threading.ExecutionContext.RunInternal",
+    "System.Runtime.CompilerServices.AsyncTaskMethodBuilder`1+AsyncStateMachineBox`1.MoveNext",
+)
+EXECUTES = "System.Threading.Tasks.Task.ExecuteWithThreadLocal"
+ENDS = (WRITES_END, "Pool.Dispatch")
+
+
+def goes_on(method: str, *below: str) -> tuple[str, ...]:
+    """The stack in a method that goes on after an await whose end was told."""
+    return (method, *BOX, *(below or ENDS))
+
+
 AWAITED = st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.integers(0, 3), st.integers(0, 4))
 """A task, who goes on, whether the thread is blocked, where the await stands, and after how long it ends (0: never)."""
 
@@ -190,9 +208,11 @@ def test_what_is_told_does_not_depend_on_how_much_is_looked_at_at_once(
 ) -> None:
     events = [operation(0.5, task, name) for task, name in ((1, "App.One"), (2, "App.Two"), (1, "App.Three"))]
     for at, (task, by, blocks, place, lasts) in enumerate(awaited, 1):
-        stack = (f"A.M{place}",) if place else ()
-        events.append(awaits(at, task, by, *stack, blocks=blocks, inside=by))
-        events += [done(at + lasts + 0.5, task)] if lasts else []
+        stack: tuple[str, ...] = (f"A.M{place}",) if place else ()
+        if blocks and place:
+            stack = goes_on(*stack)
+        events.append(awaits(at, task, by, *stack, thread=at % 2, blocks=blocks, inside=by))
+        events += [done(at + lasts + 0.5, task, at % 2, () if blocks else ENDS)] if lasts else []
     events.sort(key=lambda event: event.ms)
     expected = told(events)
     with pytest.MonkeyPatch.context() as patch:
@@ -201,6 +221,8 @@ def test_what_is_told_does_not_depend_on_how_much_is_looked_at_at_once(
             (scratch, "MAPPED_SLICE", 3),
             (room, "_LOOKED_UP", 2),
             (room, "_SLICE", 2),
+            (room, "_PAIRED", 2),
+            (room, "_SAMPLED", 4),
             (spilled, "SLICE_ROWS", 3),
         ):
             patch.setattr(where, name, value)
@@ -213,6 +235,129 @@ def test_as_many_as_events(name: str) -> None:
     made = tasks(trace)
     assert made.totals.count == trace.counts().get(TPL, {}).get("TaskWait/Send", 0)
     assert made.notes in (((), (NO_MEMBERS,)) if made.totals.count else ((NO_EVENTS,),))
+
+
+def told_by(*events: Seen) -> tuple[dict[int, int | None], tuple[str, ...]]:
+    """By which task each task is awaited, and the notes."""
+    made = tasks(traced(*events))
+    assert made.notes == made.chains.notes
+    return dict(zip(made.awaits.values("task"), made.awaits.values("awaited_by"), strict=True)), made.notes
+
+
+def without_call(count: int) -> tuple[str, ...]:
+    return (NO_CALL.format(count=f"{count:,}"),)
+
+
+B1 = [awaits(0, 1, 2, "App.B1"), awaits(0, 2, 3, "App.M"), awaits(0, 3, 0, "App.Main", blocks=True)]
+"""Main awaits M, which awaits B1, which awaits a delay."""
+B1_GOES_ON = done(30, 1, 2, ENDS)
+B2_WAITS = awaits(30, 6, 0, *goes_on("App.B1"), thread=2, blocks=True)
+
+
+def test_a_wait_that_blocks_in_a_method_that_went_on_is_below_that() -> None:
+    """``async B1() { await Delay(30); B2().Wait(); }``: whole is the chain, and told once its time."""
+    events = [*B1, B1_GOES_ON, awaits(30, 5, 6, "App.B2", thread=2), B2_WAITS]
+    made = tasks(traced(*events, done(150, 5, 4), done(150, 6), done(151, 2, 2, ENDS), done(152, 3)))
+    assert (made.totals.chains, made.totals.deepest, made.totals.blocking, made.notes) == (1, 4, 2, ())
+    assert {row["method"]: row["own_ms"] for row in made.by_method} == {
+        "app!App.B2()": 120.0,
+        "app!App.B1()": 30.0,
+        "app!App.M()": 1.0,
+        "app!App.Main()": 1.0,
+    }
+    assert sum(made.by_method.values("own_ms")) == made.profile.total == 152.0
+    (chain,) = made.chains
+    assert (chain["chain"], chain["duration_ms"]) == ("App.Main > App.M > App.B1 > App.B2", 152.0)
+
+
+def test_each_wait_of_a_method_that_goes_on_is_below_it_and_what_it_calls_too() -> None:
+    second = awaits(45, 8, 0, "App.Helper", *goes_on("App.B1"), thread=2, blocks=True)
+    by, notes = told_by(*B1, B1_GOES_ON, B2_WAITS, done(40, 6), second, done(50, 8), done(51, 2), done(52, 3))
+    assert (by[6], by[8], notes) == (2, 2, ())
+
+
+def test_a_wait_on_a_thread_whose_method_returned_long_ago_is_not_below_that() -> None:
+    for stack in (("App.Job", "Pool.Dispatch"), ("App.B1", "Pool.Dispatch"), ()):
+        by, notes = told_by(*B1, B1_GOES_ON, awaits(40, 6, 0, *stack, thread=2, blocks=True), done(50, 6))
+        assert (by[6], notes) == (None, ())
+
+
+def test_a_wait_is_not_below_a_method_that_goes_on_elsewhere() -> None:
+    """On another thread, as another method, and of what ended before."""
+    for events in (
+        [B1_GOES_ON, awaits(30, 6, 0, *goes_on("App.B1"), thread=3, blocks=True)],
+        [B1_GOES_ON, awaits(30, 6, 0, *goes_on("App.Other"), thread=2, blocks=True)],
+        [B1_GOES_ON, done(30, 2), awaits(31, 6, 0, *goes_on("App.B1"), thread=2, blocks=True)],
+        [B2_WAITS, done(31, 1, 2, ENDS)],
+        [B2_WAITS],
+    ):
+        by, notes = told_by(*B1, *events)
+        assert (by[6], notes) == (None, without_call(1))
+
+
+def test_which_call_waits_is_not_told_after_a_yield() -> None:
+    """The thread went on with B1 before; now another call of it is there, of which no end was told."""
+    by, notes = told_by(*B1, B1_GOES_ON, awaits(40, 6, 0, *goes_on("App.B1", "Pool.Dispatch"), thread=2, blocks=True))
+    assert (by[6], notes) == (None, without_call(1))
+
+
+def test_which_call_waits_is_not_told_where_several_awaited_what_is_done() -> None:
+    gate = [awaits(0, 1, 2, "App.G"), awaits(0, 1, 4, "App.G"), awaits(0, 2, 3, "App.M"), awaits(0, 4, 5, "App.M")]
+    wait = awaits(31, 6, 0, *goes_on("App.G"), thread=2, blocks=True)
+    by, notes = told_by(*gate, done(30, 1, 3, ENDS), done(30, 1, 2, ENDS), wait)
+    assert (by[6], notes) == (None, without_call(1))
+
+
+def test_what_went_on_within_a_method_and_has_returned_is_not_what_waits() -> None:
+    """B1 sets a result, by which another call of it goes on, yields, and so returns: then the first one waits."""
+    within = (WRITES_END, "App.SetResult", *goes_on("App.B1"))
+    other = [awaits(0, 11, 12, "App.B1"), awaits(0, 12, 13, "App.M"), done(31, 11, 2, within)]
+    inner = awaits(32, 7, 0, *goes_on("App.B1", *within), thread=2, blocks=True)
+    outer = awaits(40, 6, 0, *goes_on("App.B1"), thread=2, blocks=True)
+    by, notes = told_by(*B1, B1_GOES_ON, *other, inner, done(35, 7), outer)
+    assert (by[7], by[6], notes) == (12, 2, ())
+
+
+def test_which_call_waits_is_not_told_where_code_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then a stack is several, by its time, and those of ends have none."""
+    monkeypatch.setattr(KindStacks, "of", lambda self, kind, time: kind.copy())
+    by, notes = told_by(*B1, B1_GOES_ON, B2_WAITS)
+    assert (by[6], notes) == (None, without_call(1))
+
+
+def test_of_calls_that_go_on_at_one_place_the_last_one_waits() -> None:
+    other = [awaits(0, 11, 12, "App.B1"), awaits(0, 12, 13, "App.M"), done(35, 11, 2, ENDS)]
+    by, notes = told_by(*B1, B1_GOES_ON, *other, awaits(40, 6, 0, *goes_on("App.B1"), thread=2, blocks=True))
+    assert (by[6], notes) == (12, ())
+
+
+CORE_TASKS = {"System.Threading.Tasks.Task": "/x/System.Private.CoreLib.dll"}
+
+
+@pytest.mark.parametrize(("is_awaited", "expected"), [(True, 9), (False, 2)])
+def test_a_wait_in_a_task_that_the_method_has_executed_is_by_that_if_it_is_awaited(
+    is_awaited: bool, expected: int
+) -> None:
+    stack = ("App.Lambda", EXECUTES, *goes_on("App.B1"))
+    waits = [awaits(31, 9, 0, *goes_on("App.B1"), thread=2, blocks=True)] if is_awaited else []
+    inner = awaits(32, 6, 0, *stack, thread=2, blocks=True, inside=9)
+    made = tasks(traced(*B1, B1_GOES_ON, *waits, inner, modules=CORE_TASKS))
+    by = dict(zip(made.awaits.values("task"), made.awaits.values("awaited_by"), strict=True))
+    assert (by.get(9, 2), by[6], made.notes) == (2, expected, ())
+
+
+def test_a_method_that_goes_on_at_the_end_of_a_task_waits_itself_and_not_that_task() -> None:
+    """``await Task.Run(…); B2().Wait();``: the thread executes the task still."""
+    below = (WRITES_END, EXECUTES, "Pool.Dispatch")
+    wait = awaits(30, 6, 0, *goes_on("App.B1", *below), thread=2, blocks=True, inside=1)
+    by, notes = told_by(*B1, done(30, 1, 2, below), wait)
+    assert (by[6], notes) == (2, ())
+
+
+def test_tasks_that_wait_for_themselves_are_no_callers_of_themselves() -> None:
+    wait = awaits(30, 2, 0, *goes_on("App.B1"), thread=2, blocks=True)
+    made = tasks(traced(awaits(0, 1, 2, "App.B1"), B1_GOES_ON, wait))
+    assert (made.totals.chains, made.notes) == (1, without_call(1))
 
 
 CORE = dict.fromkeys(

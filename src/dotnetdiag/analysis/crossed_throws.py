@@ -14,8 +14,8 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.pairs import latest_rows, picked
-from dotnetdiag.nettrace import StackTable
 from dotnetdiag.trace.distinct import distinct, is_among
+from dotnetdiag.trace.stack_ids import StackIds
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -101,12 +101,12 @@ class ThrowsBefore:
 class Rests:
     """Which stacks are what is left of others. ``pairs``: columns of stacks and of those that may be rests of them, some at a time."""
 
-    def __init__(self, pairs: Iterable[tuple[Array, Array]], table: StackTable) -> None:
+    def __init__(self, pairs: Iterable[tuple[Array, Array]], stacks: StackIds) -> None:
         known = np.zeros(0, np.int64)
         for whole, rest in pairs:
             own = np.flatnonzero(whole > 0)
             known = distinct(np.append(known, _packed(whole[own], rest[own])))[:_MOST_PAIRS]
-        size = table.pointer_size
+        table, size = stacks.table, stacks.table.pointer_size
         found = [one for one in known.tolist() if _is_rest(table.raw(one >> _BITS), table.raw(one & 0xFFFFFFFF), size)]
         self._known = np.array(found, np.int64)
 

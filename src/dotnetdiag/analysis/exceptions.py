@@ -321,7 +321,7 @@ class _Answer:
         self._count, self._is_rethrown = len(self._rows), stacks.told(are_rethrown)
         self._thread, self._stack, self._type = thrown.kinds.told()
         pairs = ((some["behind"], self._stack[some["kind"]]) for _, some in self._rows.slices())
-        self._rests = Rests(pairs, thrown.columns.stacks.table)
+        self._rests = Rests(pairs, thrown.columns.stacks)
         self._thread_id = thrown.threads.ids
         self._pid, self._tid = thrown.threads.told()
         self._others = messages.index(OTHERS) if OTHERS in messages[MOST_MESSAGES:] else -1

@@ -108,6 +108,11 @@ class LastingEvents:
         self._processes = Numbering()
         self._followed = Followed(self._rows, stops, key=self._key, owner=self._process, change=self._change)
 
+    @property
+    def rows(self) -> KindRows:
+        """Those of the starts: who keeps more than this of events of the same windows has the stacks of one tree by ``kind_of``."""
+        return self._rows
+
     def wants(self, schema: EventSchema) -> bool:
         """Starts, stops, and what names the threads of the pool."""
         return self._starts.wants(schema) or self._stops.wants(schema) or is_worker(schema)

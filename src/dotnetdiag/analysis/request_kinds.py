@@ -11,6 +11,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.kept_events import Texts
+from dotnetdiag.analysis.sql_routes import sql_route
 from dotnetdiag.events import EventSchema
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -24,12 +25,8 @@ SCOPE = "scope"
 """What only holds others together: scopes of loggers."""
 _SOCKET = re.compile(r"(InterNetwork(?:V6)?):\d{1,4}:\{(\d{1,3}(?:,\d{1,3}){1,126})\}")
 _VARIABLE = re.compile(r"(?<=[/?&])(?:\d+|[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12})(?=[/?&]|$)")
-_COMMAND = re.compile(r"(?:\S+ )?(?:SELECT|INSERT|UPDATE|DELETE|MERGE|EXEC|EXECUTE|CALL|WITH)\s", re.IGNORECASE)
-"""SQL, behind the name of a database or alone."""
-_LITERAL = re.compile(r"N?'(?:[^']|'')*'|(?<=[=<>(+\-*/\s])\d+(?:\.\d+)?(?=[\s,);+\-*/]|$)|(?<=,)\d+(?:\.\d+)?(?=[,)])")
-"""Texts and numbers in it; the port of a server, behind a comma at the end, is none."""
 _QUERY, _VALUE = re.compile(r"\?\S+"), re.compile(r"(?<==)[^&]*")
-"""Of an address: in a command of SQL a blank stands behind a question mark, and what is equal to something is part of it."""
+"""Of an address: what is asked for, and the values in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,13 +190,14 @@ def readable(text: str) -> str:
 
 
 def routes(labels: Sequence[str], label: Array) -> tuple[list[str], Array]:
-    """Names without what varies in them: numbers and ids between slashes, values of queries, and literals of SQL."""
+    """Names without what varies in them: numbers and ids between slashes, values of queries, and of SQL what :func:`.sql_route` leaves out."""
     texts = Texts()
     of = np.array([texts.number(_way(one)) for one in labels], np.int64)
     return texts.names, of.astype(np.int32)[label] if len(label) else np.zeros(0, np.int64)
 
 
 def _way(label: str) -> str:
-    if _COMMAND.match(label):
-        return _LITERAL.sub("*", label)
+    route = sql_route(label)
+    if route is not None:
+        return route
     return _VARIABLE.sub("*", _QUERY.sub(lambda query: _VALUE.sub("*", query[0]), label))

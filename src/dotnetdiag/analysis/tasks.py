@@ -1,9 +1,19 @@
 """What awaited what: the chains of asynchronous calls, as the TPL tells them (TaskWaitBegin and -End, keywords 0x3 of its source).
 
-An await is of a task, and by the task that goes on when that is done (of one that blocks its thread, by the task that it blocks, if any). So the
-awaits of a program are trees: who awaits the task by which another awaits is its caller. The logical stack of an await is the methods that await on
-the way to it, whatever threads they ran on. What an await took counts for it but for the awaits that its own task had meanwhile. Of several that
-await one task the first is the caller of what that awaits. What a task of several (Task.WhenAll) waits for is not told: nothing is below it.
+An await is of a task, and by the task that goes on when that is done (of one that blocks its thread, by the task that it blocks, if any: see below).
+So the awaits of a program are trees: who awaits the task by which another awaits is its caller. The logical stack of an await is the methods that
+await on the way to it, whatever threads they ran on. What an await took counts for it but for the awaits that its own task had meanwhile. Of several
+that await one task the first is the caller of what that awaits. What a task of several (Task.WhenAll) waits for is not told: nothing is below it.
+
+What a wait blocks. Its event tells the task that the thread *executes*, as Task.Run's. An asynchronous method that goes on after an await is none of
+these, though it has a task, which its callers await. So of a wait in such a method
+
+1. the stack tells the method: what ``TaskAwaiter.<OutputWaitEtwEvents>`` calls, which writes the TaskWaitEnd of the await and then goes on there;
+2. of the ends on this thread that were written at this place in the stack the last one tells the await, and so the task: what came there before
+   has returned, and what went on within it stands elsewhere.
+
+It is not told where the method went on otherwise, as after Task.Yield and a ValueTask that is no task; where there are no stacks; and where several
+awaited the task of 2., for each has an end then, and none says whose. Such waits begin chains, and a note counts those that stacks tell of.
 
 A method is known by the stack of its await, else (NativeAOT, and where names of methods are missing) by the name of its task, which the TPL tells
 with keyword 0x8.
@@ -21,13 +31,14 @@ from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.frames import Frames, pseudo
-from dotnetdiag.analysis.kept_events import KeptEvents, Texts, of_source, others_told
-from dotnetdiag.analysis.kind_rows import Values, columns_of
+from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, of_source, others_told
+from dotnetdiag.analysis.kind_rows import KindRows, Values, columns_of
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.nameless import are_nameless
 from dotnetdiag.analysis.pairs import FirstRows
 from dotnetdiag.analysis.profile import MILLISECONDS, State
 from dotnetdiag.analysis.report import Report
+from dotnetdiag.analysis.resumed_calls import Places, latest_at, resumed
 from dotnetdiag.analysis.running_groups import Numbering, RunningGroups
 from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -57,10 +68,14 @@ CHAINS = 1000
 """The longest, of which it is told who awaited what."""
 _SLICE = 1 << 16
 """Rows that are looked at at once."""
-_EACH = 78
+_EACH = 87
 """Bytes of what is told of each."""
 _LOOKED_UP = 1 << 20
 """Rows that are looked up by their tasks at once."""
+_PAIRED = 1 << 16
+"""Waits, and ends of awaits, that are looked at at once: for each there are 100 bytes meanwhile."""
+_SAMPLED = 1 << 15
+"""Begins and ends of which it is known when so many of them come, at least."""
 NAMED = 64
 """Awaits of a chain that are named: of longer ones the first and the last."""
 SEPARATOR = " > "
@@ -70,6 +85,10 @@ OF_OTHERS = ("Task.WhenAll", "Task.WhenAny", "Task.Unwrap")
 NO_MEMBERS = (
     "which tasks Task.WhenAll, Task.WhenAny and Task.Run of an asynchronous method wait for is not told: "
     "own ms counts what those awaited too, and their chains begin anew"
+)
+NO_CALL = (
+    "of {count} of the waits that block a thread in an asynchronous method it is not told in which call of it they are: "
+    "own ms of what awaits that counts their time too, and their chains begin anew"
 )
 NO_EVENTS = (
     "no tasks: none was awaited, or the recording lacks their events "
@@ -126,11 +145,14 @@ class TasksFold:
     needs_activities = False
 
     def __init__(self) -> None:
+        ends = _Ends(of_source(TPL, WAIT_ENDED), ("TaskID",))
         self._awaits = LastingEvents(
             KeptEvents(of_source(TPL, WAIT_BEGUN), ("TaskID", "ContinueWithTaskID", "OriginatingTaskID", "Behavior")),
-            KeptEvents(of_source(TPL, WAIT_ENDED), ("TaskID",)),
+            ends,
             by="TaskID",
+            told=("kind",),
         )
+        ends.rows = self._awaits.rows  # so that both have the stacks of one tree
         self._operations = KeptEvents(
             of_source(TPL, OPERATION), ("TaskID",), names=("OperationName",), texts=Texts(), scratch=Scratch()
         )
@@ -153,6 +175,23 @@ class TasksFold:
         return _Answer(made, self._operations, texts.names).report(others_told("tasks", [texts]))
 
 
+class _Ends(KeptEvents):
+    """Ends of awaits, with their stacks: ``kind``, as rows have of their begins."""
+
+    rows: KindRows
+
+    def of(self, events: EventTable) -> Kept:
+        """What would be kept of events of the type."""
+        kept = super().of(events)
+        kind = self.rows.kind_of(events, self.rows.threads.of(events, kept))
+        return Kept(kept.ms, kept.pid, kept.tid, {**kept.fields, "kind": kind})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the fields."""
+        return (*super().names, "kind")
+
+
 class _Answer:
     """Awaits, and who is whose caller. What is told of each lies in mapped arrays: of ten million awaits 0.8 GB."""
 
@@ -162,7 +201,7 @@ class _Answer:
         self._pids, process = ranked(made.pid)
         self._process, self._is_blocking, self._duration = held.zeros("i4"), held.zeros("?"), held.zeros("f8")
         self._ms, self._awaits = held.zeros("f8"), held.zeros("?")
-        task, by = held.zeros("i8"), held.zeros("i8")
+        task, self._by = held.zeros("i8"), held.zeros("i8")
         self._first, self._caller, self._depth = held.zeros("i4"), held.zeros("i4"), held.zeros("i4")
         self._name, awaiting, self._method = held.zeros("i4"), held.zeros("i4"), held.zeros("i4")
         for first, rows in made.slices():
@@ -171,13 +210,14 @@ class _Answer:
             self._process[here], self._duration[here] = process[rows["kind"]], rows["duration_ms"]
             self._ms[here] = rows["ms"]
             self._is_blocking[here], task[here] = is_blocking, rows["TaskID"]
-            by[here] = np.where(is_blocking, rows["OriginatingTaskID"], rows["ContinueWithTaskID"])
+            self._by[here] = np.where(is_blocking, rows["OriginatingTaskID"], rows["ContinueWithTaskID"])
             self._first[here] = np.arange(here.start, here.stop)
             self._caller[here] = self._name[here] = awaiting[here] = -1
             held.release()
-        self._look_up(operations, task, by, awaiting)
-        self._is_cut = cut_levels(self._caller, self._depth, DEEPEST, held)
+        self._look_up(operations, task, self._by, awaiting)
         self._frames, self._method_ids = self._find_methods(awaiting)
+        self._without_call = self._find_blocked()
+        self._is_cut = cut_levels(self._caller, self._depth, DEEPEST, held)
         shown = ["" if one < 0 else self._frames.name(one) for one in self._method_ids.tolist()]
         self._methods = Text.from_pylist(shown)
         self._own_ms = self._find_own_ms()
@@ -224,6 +264,113 @@ class _Answer:
             self._held.release()
         frames = stacks.frames.extended([pseudo(one) for one in self._texts]) if is_any else stacks.frames
         return frames, numbers.keys()
+
+    def _find_blocked(self) -> int:
+        """Waits in asynchronous methods that went on after an await are by the task of that call; of how many it is not told which one it is."""
+        told = self._find_resumed()
+        if told is None:
+            return 0
+        made, held, stacks = self._made, self._held, self._made.stacks
+        places, place, method, without_call = Places(), held.zeros("i4"), held.zeros("i4"), 0
+        for first, rows in made.slices():
+            here = slice(first, first + len(rows))
+            own = np.flatnonzero(self._is_blocking[here])
+            kind = rows["kind"][own]
+            of = told[stacks.of(kind, rows["time"][own])]
+            is_call = of["is_resumed"] & ~(of["in_task"] & (self._caller[here][own] >= 0))
+            without_call += int(is_call.sum())
+            is_call &= (of["end"] > 0) & (of["method"] >= 0)
+            own, kind, of = own[is_call], kind[is_call], of[is_call]
+            place[here][own] = places.of(self._process[here][own], made.tid[kind], of["end"])
+            method[here][own] = of["method"]
+            held.release()
+        is_asked = np.append(np.ones(1 + len(places), np.bool_), False)
+        for first, rows in made.slices():
+            here = slice(first, first + len(rows))
+            own = np.flatnonzero(~self._is_blocking[here] & (rows["stop_kind"] >= 0))
+            kind = rows["stop_kind"][own].astype(np.int64)
+            node = told["end"][kind]
+            own, kind, node = own[node > 0], kind[node > 0], node[node > 0]
+            of_end = places.of(self._process[here][own], made.tid[kind], node)
+            place[here][own] = np.where(is_asked[np.minimum(of_end, len(is_asked) - 1)], of_end, 0)
+            held.release()
+        return without_call - self._pair(place, method, len(places))
+
+    def _find_resumed(self) -> Array | None:
+        """What :func:`~.resumed_calls.resumed` tells of the stacks of waits that block, and of ends; None where there are no such waits."""
+        made, stacks = self._made, self._made.stacks
+        is_asked, are_ends_told = np.zeros(len(stacks.frame), np.bool_), True
+        for first, rows in made.slices():
+            own = np.flatnonzero(self._is_blocking[first : first + len(rows)])
+            is_asked[stacks.of(rows["kind"][own], rows["time"][own])] = True
+            kinds = rows["kind"]
+            # where code moved stacks are of kinds and times, and those of ends are not told
+            are_ends_told &= stacks.of(kinds, rows["time"]) is kinds
+            self._held.release()
+        if not is_asked.any():
+            return None
+        for _, rows in made.slices() if are_ends_told else ():
+            kinds = rows["stop_kind"]
+            is_asked[kinds[kinds >= 0].astype(np.int64)] = True
+        sample = stacks.told(lambda profile: np.arange(len(profile.node)))
+        found = stacks.told(lambda profile: resumed(profile, sample[is_asked]))
+        if not are_ends_told:
+            found["end"] = 0
+        return found
+
+    def _pair(self, place: Array, method: Array, places: int) -> int:
+        """Find the calls in which waits are, a time after the other; how many it found. ``place``: where each await ended, and each wait began that
+        is in a call of this ``method``.
+        """
+        held, count = self._held, 0
+        several = held.zeros("?")
+        for some in held.slices():
+            first = self._first[some]
+            shared = np.flatnonzero(first != np.arange(some.start, some.stop))
+            several[first[shared]] = several[some][shared] = True
+        last = np.full(places + 1, -1)
+        for ends, waits in self._in_time(place):
+            call = latest_at(
+                place[ends], ends, self._ms[ends] + self._duration[ends], place[waits], self._ms[waits], last
+            )
+            waits, call = waits[call >= 0], call[call >= 0]
+            caller, task = self._caller[call], self._by[call]
+            over = self._ms[caller] + self._duration[caller]
+            is_over = (caller >= 0) & ((over <= self._ms[waits]) | (caller == waits))
+            is_call = (self._method_ids[self._method[call]] == method[waits]) & (task > 0) & ~several[call] & ~is_over
+            waits, caller, task = waits[is_call], caller[is_call], task[is_call]
+            self._by[waits], self._caller[waits] = task, caller
+            count += len(waits)
+            held.release()
+        return count
+
+    def _in_time(self, place: Array) -> Iterator[tuple[Array, Array]]:
+        """Awaits with a place that end at some time, and waits that block, with one, and begin then; one time after the other."""
+        every = 1 + len(place) // _SAMPLED
+        spans, sampled = [], [np.zeros(0)]
+        for some in self._held.slices():
+            rows = np.flatnonzero(place[some] > 0)
+            if len(rows):
+                when = self._placed_at(some, rows)
+                spans.append((some, float(when.min()), float(when.max())))
+                sampled.append(when[::every])
+        edges = distinct(np.concatenate(sampled))[:: max(_PAIRED // every, 1)][1:].tolist()
+        for since, until in zip([-np.inf, *edges], [*edges, np.inf], strict=True):
+            found = [np.zeros(0, np.int64)]
+            for some, low, high in spans:
+                if high >= since and low < until:
+                    rows = np.flatnonzero(place[some] > 0)
+                    when = self._placed_at(some, rows)
+                    found.append(rows[(when >= since) & (when < until)] + some.start)
+                    self._held.release()
+            rows = np.concatenate(found)
+            is_wait = self._is_blocking[rows]
+            yield rows[~is_wait], rows[is_wait]
+
+    def _placed_at(self, some: slice[int, int, None], rows: Array) -> Array:
+        """When these of some rows are where they are told to be: waits that block as they begin, and others as they end."""
+        ms: Array = self._ms[some][rows]
+        return np.where(self._is_blocking[some][rows], ms, ms + self._duration[some][rows])
 
     def _plain(self, rows: Array | slice[int, int, None]) -> Array:
         """How long these took, nothing for those without an end."""
@@ -312,8 +459,11 @@ class _Answer:
             deepest = max(deepest, int(self._depth[some].max()))
             has_members = has_members or bool(is_among(self._name[some], of_others).any())
         deep = (TOO_DEEP,) if self._is_cut else ()
+        without_call = (NO_CALL.format(count=f"{self._without_call:,}"),) if self._without_call else ()
         notes = (
-            (*((NO_MEMBERS,) if has_members else ()), *deep, *made.stacks.unnamed, *more) if len(made) else (NO_EVENTS,)
+            (*((NO_MEMBERS,) if has_members else ()), *without_call, *deep, *made.stacks.unnamed, *more)
+            if len(made)
+            else (NO_EVENTS,)
         )
         chains, longest = self._begins()
 
@@ -382,7 +532,7 @@ class _Answer:
         is_blocking = values("Behavior") == BLOCKING
         if name == "kind":
             return Coded.naming(Scalar(is_blocking.astype(np.int64), None, Kind.I8), lambda one: KINDS[one])
-        by = np.where(is_blocking, values("OriginatingTaskID"), values("ContinueWithTaskID"))
+        by = self._taken(self._by, here)
         return whole(by, by > 0)
 
     def _taken(self, values: Array, rows: slice[int, int, None] | Array) -> Array:
