@@ -224,3 +224,16 @@ def test_who_asked_for_a_collection_that_did_not_come_has_induced_none() -> None
     assert made.totals.induced == 1
     assert [(row["collections"], *row["stack"]) for row in made.by_stack] == [(1, "app!Ask()", "app!Main()")]
     assert made.induced.weight.sum() == 1
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_one_in_the_background_whose_end_is_lost_is_over_when_another_of_gen2_begins(is_full: bool) -> None:
+    """What came since is told by sizes then, and by ticks until then."""
+    start = event(20.2, 1, 2, struct.pack("<IIIIHQ", 3, 2 if is_full else 1, 0, 0, 0, 0))
+    third = [start if one.number == 1 else one for one in collection(20, 3, PHASES)]
+    events = [BEGUN, *collection(1, 1, PHASES), *sized(1.7, 100), *in_background(10, 2)[:-1], *third, *sized(20.7, 50)]
+    for at in (4, 5):
+        events += [*collection(10 * at, at, PHASES), *sized(10 * at + 0.7, 100)]
+    ticks = [tick(ms, 7) for ms in (9, 19, 39, 49)]
+    made = gc(traced(*sorted([*events, *ticks], key=lambda one: one.ms)))
+    assert made.collections.values("allocated_bytes")[3:] == ([300, 300] if is_full else [7, 7])

@@ -45,6 +45,7 @@ from dotnetdiag.trace.distinct import distinct
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+_YOUNG = GENERATIONS[:2]
 _BACKGROUND = 1
 """The type of a collection."""
 _SIZES = tuple(f"GenerationSize{place}" for place in range(len(GENERATIONS)))
@@ -161,12 +162,19 @@ class ProcessCollections:
         np.add.at(self.suspend_ms, owner[fits], np.nan_to_num(suspend_ms[rows[fits]]))
 
     def _ended(self, stops: Kept) -> Array:
-        """Of each the place of its stop; of one whose stop was lost that of the next of its kind, and :data:`NEVER` where it may still come."""
+        """Of each the place of its stop; of one whose stop was lost that of the next of its kind, and :data:`NEVER` where it may still come. One in the
+        background is over when another of gen2 begins, which waits for it.
+        """
         made = picked(stops.place, self.stop_row, NEVER)
         for kind in (False, True):
             rows = np.flatnonzero(self.is_background == kind)
             lost = np.flatnonzero(self.stop_row[rows[:-1]] < 0)
             made[rows[lost]] = self.starts.place[rows[lost + 1]]
+        full = np.flatnonzero(self.starts["Depth"] == len(_YOUNG))
+        lost = np.flatnonzero(self.is_background & (self.stop_row < 0))
+        following = np.searchsorted(full, lost, "right")
+        lost, following = lost[following < len(full)], following[following < len(full)]
+        made[lost] = self.starts.place[full[following]]
         return made
 
     def _history(self, stops: Kept, started: Array, per_heap: Kept, overall: Kept) -> None:
