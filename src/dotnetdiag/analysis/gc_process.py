@@ -162,8 +162,8 @@ class ProcessCollections:
         np.add.at(self.suspend_ms, owner[fits], np.nan_to_num(suspend_ms[rows[fits]]))
 
     def _ended(self, stops: Kept) -> Array:
-        """Of each the place of its stop; of one whose stop was lost that of the next of its kind, and :data:`NEVER` where it may still come. One in the
-        background is over when another of gen2 begins, which waits for it.
+        """Of each the place of its stop; of one whose stop was lost that of the next of its kind, and :data:`NEVER` where it may still come. One
+        in the background is over when another of gen2 begins, which waits for it.
         """
         made = picked(stops.place, self.stop_row, NEVER)
         for kind in (False, True):
