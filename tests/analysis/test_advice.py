@@ -387,6 +387,20 @@ def test_where_threads_of_a_pool_wait_for_work_is_not_what_blocks_them() -> None
     assert found.text.endswith("; for 100 % of the time that its threads have work they are in App.Handle")
 
 
+def test_workers_that_spin_for_work_are_not_what_takes_the_time() -> None:
+    idle = (
+        "System.Threading.LowLevelSpinWaiter.Wait",
+        "System.Threading.LowLevelLifoSemaphore.WaitForSignal",
+        "System.Threading.PortableThreadPool+WorkerThread.WorkerThreadStart",
+    )
+    names = ("LowLevelSpinWaiter", "LowLevelLifoSemaphore", "PortableThreadPool+WorkerThread")
+    modules = {f"System.Threading.{name}": "/x/System.Private.CoreLib.dll" for name in names}
+    spins, works = [managed(ms, 1, *idle) for ms in range(600)], [managed(ms, 2, "App.Work") for ms in range(300)]
+    assert not list(of_cpu(cpu(traced(*spins, modules=modules)), 1.0))
+    (found,) = of_cpu(cpu(traced(*spins, *works, modules=modules)), 1.0)
+    assert found.text.startswith("App.Work took 33 % of the time on processors, 299 of 898 ms")
+
+
 def test_a_thread_that_waits_for_another_to_begin_is_not_what_takes_the_time() -> None:
     """The runtime says that it runs."""
     start = [managed(ms, 1, "System.Threading.Thread.StartCore", "App.Main") for ms in range(500)]

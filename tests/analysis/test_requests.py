@@ -19,7 +19,7 @@ from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, LOGGING, readable, routes
 from dotnetdiag.analysis.request_spans import TOO_DEEP
-from dotnetdiag.analysis.requests import NO_EVENTS, RequestsFold, requests
+from dotnetdiag.analysis.requests import NO_EVENTS, NO_STATUSES, RequestsFold, requests
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace.trace import Trace
 
@@ -271,6 +271,29 @@ def test_what_fails_without_a_reason_has_the_status_for_one() -> None:
     assert rows == [(500, "status 500"), (500, "status 500"), (None, "failed")]
     (route,) = made.by_route.to_pylist()
     assert (route["failed"], route["failure"]) == (3, "status 500")
+
+
+@pytest.mark.parametrize("has_status", [True, False])
+def test_where_no_status_is_told_no_route_has_0_failures(has_status: bool) -> None:
+    path: dict[str, str | int | float] = {"method": "GET", "path": "/a"}
+    finished: dict[str, str | int | float] = {
+        "EventId": 2,
+        "LoggerName": "Microsoft.AspNetCore.Hosting.Diagnostics",
+        "FormattedMessage": "Request finished HTTP/1.1 GET http://x/a - 200 - text/plain 1.2ms",
+    }
+    told = [(LOGGING, "FormattedMessage", finished, A)] if has_status else []
+    made = requests(
+        said(
+            (HOSTING, "RequestStart", path, A),
+            *told,
+            (HOSTING, "RequestStop", {}, A),
+            (HOSTING, "RequestStart", path, B),
+            (HOSTING, "RequestStop", {}, B),
+        )
+    )
+    assert made.by_route.values("failed") == [0 if has_status else None]
+    assert (NO_STATUSES in made.notes) == (not has_status)
+    assert made.totals.failed == 0
 
 
 def test_a_name_that_is_empty_is_that_of_this_host() -> None:

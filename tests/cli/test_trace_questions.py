@@ -378,6 +378,27 @@ def test_what_is_not_told_of_a_collection_is_left_empty(
     assert "None" not in text
 
 
+def test_collections_whose_pauses_are_not_told_are_listed_as_they_came(capsys: pytest.CaptureFixture[str]) -> None:
+    made = dd.gc(Trace(data_of("gccollect-10.nettrace")))
+    rows = [{**row, "pause_ms": None} for row in made.collections.to_pylist()]
+    show_gc(replace(made, collections=Table({name: [row[name] for row in rows] for name in rows[0]})), 2)
+    lines = capsys.readouterr().out.splitlines()
+    begin = next(at for at, line in enumerate(lines) if line.split()[:2] == ["number", "gen"])
+    assert [line.split()[0] for line in lines[begin + 1 : begin + 3]] == ["1", "2"]
+
+
+def test_methods_that_differ_in_their_parameters_ask_for_collections_together(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show_gc(
+        gc_report([["lib!GC.Collect()", "app!P.Main()"], ["lib!GC.Collect(int32)", "app!P.Main()"], ["app!P.Other()"]]),
+        9,
+    )
+    lines = capsys.readouterr().out.splitlines()
+    begin = next(at for at, line in enumerate(lines) if line.split() == ["induced", "by"])
+    assert [line.split(maxsplit=1) for line in lines[begin + 1 :]] == [["6", "GC.Collect < P.Main"], ["3", "P.Other"]]
+
+
 def test_those_who_asked_for_collections_and_are_not_shown_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     stacks = [["0x1234"], *([f"app!App.Ask{one}()"] for one in range(3))]
     for number, last in ((1, ["3 more"]), (2, ["2 more"]), (3, ["1 more"])):
@@ -589,7 +610,8 @@ def test_routes_say_how_many_of_theirs_never_end(tmp_path: Path) -> None:
             writer.add_metadata(Metadata(metadata_id=number, provider=HOSTING, event_id=number, name=name))
         for ms, (number, activity) in enumerate(((1, 1), (1, 2), (1, 3), (2, 2))):
             writer.write_event(number, ms, b"", thread=1, activity=UUID(int=activity))
-    lines = run("trace", "report", str(path), "requests").stdout.splitlines()
+    note, *lines = run("trace", "report", str(path), "requests").stdout.splitlines()
+    assert note.startswith("note: whether requests that came in failed is not told")
     assert lines[0] == "3 server; 2 without an end"
     assert re.split("  +", lines[2])[:5] == ["count", "failed", "no end", "median ms", "95 % ms"]
     assert lines[3].split() == ["3", "2", "2.000", "2.000", "2.000", "server"]

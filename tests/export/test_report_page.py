@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +25,7 @@ from dotnetdiag.analysis.allocations import AllocationTotals
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.gc_collections import gc
 from dotnetdiag.analysis.requests import requests
+from dotnetdiag.analysis.slow_requests import SlowRequests
 from dotnetdiag.analysis.spans import spans
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export import report_charts, report_page
@@ -32,7 +33,9 @@ from dotnetdiag.export.report_charts import LONGEST_LABEL, MOST_ITEMS, MOST_POIN
 from dotnetdiag.export.report_page import EXACT, LONGEST_CELL, MOST_ROWS
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
+from dotnetdiag.table.parts import PART_ROWS
 from dotnetdiag.table.result import HasTable
+from dotnetdiag.table.sliced import SlicedTable
 from dotnetdiag.trace.trace import Trace
 
 
@@ -286,6 +289,146 @@ def test_requests_that_failed_are_there_though_others_are_slower() -> None:
     assert (bad[0], len(bad)) == ("server /299", MOST_SPANS // 4)
 
 
+def asking(
+    kind: str, name: str, start: float, length: float | None, *, parent: int | None = None, depth: int = 1, pid: int = 7
+) -> dict[str, Any]:
+    own = {"start_ms": start, "duration_ms": length, "pid": pid, "kind": kind, "name": name}
+    return {**own, "status": None, "failure": "", "parent": parent, "depth": depth}
+
+
+def drawn(rows: list[dict[str, Any]]) -> list[tuple[int, str, float]]:
+    chart = chart_of("requests", SimpleNamespace(requests=Table.of_rows(rows)))
+    assert chart is not None
+    return [(row["depth"], row["label"], row["start"]) for row in chart["rows"]]
+
+
+def test_a_request_that_came_in_is_drawn_within_the_one_of_the_process_that_sent_it_and_nowhere_else() -> None:
+    rows = [
+        asking("connection", "::1", 90.0, 900.0),
+        asking("client", "http://localhost:80/items/0?a=1", 100.0, 277.0),
+        asking("client headers", "", 160.0, 1.0, parent=1, depth=2),
+        asking("server", "GET /items/0", 220.0, 127.0, parent=0, depth=2),
+        asking("sql", "select", 230.0, 5.0, parent=3, depth=3),
+        asking("client answer", "", 350.0, 2.0, parent=1, depth=2),
+        asking("server", "GET /other", 400.0, 50.0),
+    ]
+    assert drawn(rows) == [
+        (0, "client http://localhost:80/items/0?a=1", 0.0),
+        (1, "client headers", 60.0),
+        (1, "server GET /items/0", 120.0),
+        (2, "sql select", 130.0),
+        (1, "client answer", 250.0),
+        (0, "server GET /other", 0.0),
+    ]
+    chart = chart_of("requests", SimpleNamespace(requests=Table.of_rows(rows)))
+    assert chart is not None
+    assert [row["label"] for row in chart["rows"] if "connection: ::1" in row["hint"]] == [
+        "server GET /items/0",
+        "sql select",
+    ]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [asking("server", "GET /a", 5.0, 3.0), asking("server", "GET /a?b", 6.0, 3.0)],  # either may be
+        [asking("server", "GET /b", 5.0, 3.0)],
+        [asking("server", "GET /a", 5.0, 3.0, pid=8)],
+        [asking("server", "GET /a", 5.0, 300.0)],
+        [asking("server", "GET /a", 5.0, None)],
+    ],
+)
+def test_what_may_have_been_asked_for_by_others_is_a_bar_of_its_own(others: list[dict[str, Any]]) -> None:
+    found = drawn([asking("client", "http://localhost/a", 0.0, 10.0), *others])
+    assert [depth for depth, _, _ in found] == [0] * (1 + len(others))
+    assert len(found) == 1 + len(others)
+
+
+def test_what_two_may_have_asked_for_is_within_the_longest() -> None:
+    rows = [asking("client", "http://l/a", 0.0, 10.0), asking("client", "http://l/a", 0.0, 12.0)]
+    rows.append(asking("server", "GET /a", 5.0, 3.0))
+    assert drawn(rows) == [
+        (0, "client http://l/a", 0.0), (1, "server GET /a", 5.0), (0, "client http://l/a", 0.0),
+    ]  # fmt: skip
+
+
+def test_what_failed_is_drawn_within_its_client_where_that_is_drawn_and_else_by_itself() -> None:
+    rows = [asking("client", f"http://l/{at}", float(at), 9.0) for at in range(2 * MOST_SPANS)]
+    rows += [asking("client", "http://l/x", 1e6, 5.0), {**asking("server", "GET /x", 1e6, 4.0), "failure": "Boom"}]
+    found = drawn(rows)
+    assert len(found) == MOST_SPANS
+    # its client is short, and did not fail
+    assert [one for one in found if "/x" in one[1]] == [(0, "server GET /x", 0.0)]
+    rows[-2]["status"] = 500
+    assert drawn(rows)[-2:] == [(0, "client http://l/x", 0.0), (1, "server GET /x", 0.0)]
+
+
+def test_the_one_that_answered_is_drawn_though_much_else_was_longer() -> None:
+    rows = [asking("client", "http://l/a", 0.0, 9000.0)]
+    rows += [asking("client headers", "", 1.0 + at, 50.0, parent=0, depth=2) for at in range(2 * MOST_WITHIN)]
+    rows.append(asking("server", "GET /a", 500.0, 1.0))
+    found = drawn(rows)
+    assert len(found) == MOST_WITHIN
+    assert found[-1] == (1, "server GET /a", 500.0)
+
+
+def sliced(table: Table) -> SlicedTable:
+    """The same, of which only some rows may be had at a time."""
+
+    def made(names: Sequence[str], first: int, last: int) -> dict[str, Any]:
+        assert last - first <= PART_ROWS
+        return {name: table[name].take(range(first, last)) for name in names}
+
+    return SlicedTable(table.columns, len(table), made)
+
+
+def test_of_a_report_with_very_many_requests_some_are_looked_at_at_a_time() -> None:
+    each, count = PART_ROWS // 3, 12
+    rows: list[dict[str, Any]] = []
+    for at in range(count):  # what is within one of them comes long after it
+        rows.append(asking("client", f"http://l/{at}", float(at), 1e6 - at))
+    for at in range(count * each):
+        rows.append(asking("sql", "select", float(count + at), 1.0 + at % 5, parent=at % count, depth=2))
+    for at in range(count):
+        rows.append(asking("server", f"GET /{at}", 5e5, 10.0))
+        rows.append(asking("kestrel", f"GET /{at}", 5e5, 9.0, parent=len(rows) - 1, depth=2))
+    table = Table.of_rows(rows)
+    chart = chart_of("requests", SimpleNamespace(requests=sliced(table)))
+    assert chart == chart_of("requests", SimpleNamespace(requests=table))
+    assert chart is not None
+    tops = [row["label"] for row in chart["rows"] if not row["depth"]]
+    assert tops == [f"client http://l/{at}" for at in range(MOST_SPANS // MOST_WITHIN)]
+    assert [row["depth"] for row in chart["rows"] if row["label"] in ("server GET /0", "kestrel GET /0")] == [1, 2]
+
+
+@needs("fixtures", "the recording web-10")
+def test_what_is_within_a_request_is_what_the_command_line_shows() -> None:
+    table = requests(opened("web-10")).requests
+    rows = table.to_pylist()
+    chart = chart_of("requests", SimpleNamespace(requests=table))
+    assert chart is not None
+    bars: list[list[tuple[int, str, float]]] = []
+    for row in chart["rows"]:
+        bars += [] if row["depth"] else [[]]
+        bars[-1].append((row["depth"], row["label"], row["start"]))
+    slow, shown, expected = SlowRequests(table, {row["kind"] for row in rows}), set[int](), []
+    for at in sorted(range(len(rows)), key=lambda at: -(rows[at]["duration_ms"] or 0.0)):
+        parent = rows[at]["parent"]
+        is_top = parent is None or rows[parent]["kind"] == "connection"
+        if not is_top or rows[at]["kind"] == "connection" or rows[at]["duration_ms"] is None or at in shown:
+            continue
+        inside = slow.inside(at)
+        shown |= {place for place, _ in inside}
+        expected.append([
+            (depth, f"{row['kind']} {row['name']}".rstrip(), round(row["start_ms"] - rows[at]["start_ms"], 3))
+            for row, depth in ((rows[place], depth) for place, depth in inside)
+        ])  # fmt: skip
+    answered = [bar for bar in bars if bar[0][1].startswith("client") and any("server" in one[1] for one in bar)]
+    assert answered
+    assert sum(map(len, bars)) <= MOST_SPANS
+    assert all(sorted(bar) in [sorted(one) for one in expected] for bar in bars)
+
+
 def pool(threads: list[float], queued: list[float], took: list[float | None]) -> Any:
     size = Table({"ms": threads, "active": list(range(1, len(threads) + 1))})
     starvation = Table.of_rows([{"start_ms": 110.0, "duration_ms": 890.0, "late": 2, "longest_ms": 990.0}])
@@ -349,9 +492,62 @@ def test_collections_are_drawn_as_they_are_in_the_table() -> None:
     assert chart is not None
     pauses = [round(value, 3) for value in made.collections.values("pause_ms") if value is not None]
     assert sorted(chart["bars"][0]["values"]) == sorted(pauses)
-    before, after = chart["areas"]
-    assert before["values"] == made.collections.values("before_bytes")
-    assert (before["unit"], len(after["ms"])) == ("bytes", len(made.collections))
+    (heap,) = chart["areas"]
+    rows = made.collections.to_pylist()
+    points = [(row["start_ms"], row["before_bytes"]) for row in rows]
+    points += [(row["start_ms"] + row["duration_ms"], row["after_bytes"]) for row in rows]
+    assert (heap["label"], heap["unit"]) == ("heap", "bytes")
+    assert list(zip(heap["ms"], heap["values"], strict=True)) == [(round(ms, 3), value) for ms, value in sorted(points)]
+
+
+def collections(rows: list[tuple[float, float | None, int | None, int | None]], pids: list[int] | None = None) -> Any:
+    names = ("start_ms", "duration_ms", "before_bytes", "after_bytes")
+    columns: dict[str, Any] = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    columns |= {"pause_start_ms": columns["start_ms"], "pause_ms": columns["duration_ms"]}
+    return SimpleNamespace(collections=Table({**columns, **({"pid": pids} if pids else {})}))
+
+
+def heaps_of(made: Any) -> dict[str, list[tuple[float, float]]]:
+    chart = chart_of("gc", made)
+    assert chart is not None
+    return {one["label"]: list(zip(one["ms"], one["values"], strict=True)) for one in chart["areas"]}
+
+
+def test_the_heap_grows_up_to_the_begin_of_a_collection_and_falls_until_its_end() -> None:
+    made = collections([(870.0, 1.0, 124, 120), (1279.0, 1.0, 400, 24), (1280.0, 0.0, 24, 23)])
+    assert heaps_of(made) == {
+        "heap": [(870.0, 124), (871.0, 120), (1279.0, 400), (1280.0, 24), (1280.0, 24), (1280.0, 23)]
+    }
+
+
+def test_a_collection_in_the_background_ends_behind_the_young_one_within_it_and_what_is_not_known_is_left_out() -> None:
+    made = collections([(10.0, 90.0, 50, 30), (20.0, 5.0, 60, 40), (30.0, None, 70, 60), (200.0, 1.0, None, 20)])
+    assert heaps_of(made) == {"heap": [(10.0, 50), (20.0, 60), (25.0, 40), (30.0, 70), (100.0, 30), (201.0, 20)]}
+
+
+def test_heaps_of_several_processes_are_not_one() -> None:
+    rows = [(10.0, 1.0, 50, 30), (20.0, 1.0, 900, 800), (30.0, 1.0, 60, 40), (40.0, 1.0, 9, 8)]
+    assert heaps_of(collections(list(rows), [1, 2, 1, 3])) == {
+        "heap of process 2": [(20.0, 900), (21.0, 800)],
+        "heap of process 1": [(10.0, 50), (11.0, 30), (30.0, 60), (31.0, 40)],
+    }
+
+
+@pytest.mark.parametrize("is_sliced", [False, True])
+def test_of_many_collections_the_saw_keeps_its_peaks_and_its_lows(is_sliced: bool) -> None:
+    count = 20 * MOST_POINTS
+    rows: list[Any] = [(2.0 * at, 1.0, 1000 + at % 7, 500 - at % 7) for at in range(count)]
+    rows[12_345] = (2.0 * 12_345, 1.0, 99_999, 500)
+    rows[54_321] = (2.0 * 54_321, 1.0, 1000, 1)
+    made = collections(rows)
+    if is_sliced:
+        made = SimpleNamespace(collections=sliced(made.collections))
+    (points,) = heaps_of(made).values()
+    assert len(points) == MOST_POINTS
+    assert {(24_690.0, 99_999.0), (108_643.0, 1.0)} <= set(points)
+    assert points == sorted(points)
+    values = [value for _, value in points]
+    assert sum(value >= 1000 for value in values) == sum(value <= 500 for value in values) == MOST_POINTS // 2
 
 
 @needs("fixtures", "the recordings")

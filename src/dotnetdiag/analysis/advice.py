@@ -375,22 +375,25 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
     if not len(profile) or profile.unit != "ms":
         return
     running = profile.in_states(State.CPU)
-    rows = [row for row in running.top(2) if not filters.is_start(row.frame)]
-    if not rows or rows[0].exclusive_percent < 100 * HOT_SHARE or rows[0].exclusive < BUSY_SHARE * seconds * 1000:
+    rows = [row for row in _with_work(running).top(2) if not filters.is_start(row.frame)]
+    if not rows or rows[0].exclusive < max(HOT_SHARE * running.total, BUSY_SHARE * seconds * 1000):
         return
-    first, own_ms, share, text = rows[0], rows[0].exclusive, rows[0].exclusive_percent, ""
+    first, own_ms, text = rows[0], rows[0].exclusive, ""
     if filters.is_poll(first.frame):  # where threads stood still for the sampler is not what took the time
         caller = _before_polls(running)
         if caller is None:
             return
-        first, own_ms, share, text = caller, caller.inclusive, caller.inclusive_percent, " and what it calls"
+        first, own_ms, text = caller, caller.inclusive, " and what it calls"
     if not is_named(first.name()):
         return
-    yield Finding(
-        severity=LEAST,
-        question="topN",
-        text=f"{short(first.name())}{text} took {share:.0f} % of the time on processors, {own_ms:,.0f} of {running.total:,.0f} ms",
-    )
+    share = f"{100 * own_ms / running.total:.0f} % of the time on processors, {own_ms:,.0f} of {running.total:,.0f} ms"
+    yield Finding(severity=LEAST, question="topN", text=f"{short(first.name())}{text} took {share}")
+
+
+def _with_work(running: StackProfile) -> StackProfile:
+    """Without the workers of the pool that spin while they wait for work: that costs, and is nothing of the program's."""
+    idle = [number for number, frame in enumerate(running.frames) if filters.is_idle_worker(frame)]
+    return running.take(~np.isin(own_frames(running), idle), "has work") if idle else running
 
 
 def _before_polls(running: StackProfile) -> MethodWeight | None:

@@ -49,7 +49,8 @@ NO_EVENTS = (
 )
 STATED = {
     TICKS: "each tick stands for some 100 KB that its thread allocated, of whatever types, and is counted as the one it met: "
-    "small parts, and numbers of objects, may be several times off",
+    "parts that are small, and of small objects, and numbers of objects may be several times off (of .NET 10 --clrevents allocationsampling "
+    "draws objects by chance: record it for these)",
     SAMPLES: "estimated of objects that were drawn by chance, about one for each 100 KB: the error is one standard deviation",
 }
 UNNAMED = "this runtime names no types of allocations: they have the ids that it gives them"

@@ -122,7 +122,7 @@ def _of_tail(row: Mapping[str, Any], kind: str, seconds: float) -> Finding:
 
 def _of_failures(routes: Sequence[Mapping[str, Any]], what: str, unknown: int) -> Iterator[Finding]:
     """Of one kind, those that failed, the most first; of so many which ones is ``unknown``."""
-    count, number = (sum(row[name] for row in routes) for name in ("count", "failed"))
+    count, number = (sum(row[name] or 0 for row in routes) for name in ("count", "failed"))
     unknown = min(unknown, count - number)  # one may be told of twice
     number += unknown
     if not number or 100.0 * number < LEAST * count:

@@ -13,7 +13,7 @@ from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import SLACK_MS
 from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
 from dotnetdiag.analysis.request_events import NO_REASON
-from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS, routes
+from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN, KINDS, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, FAILED, UNKNOWN_MS, RequestSpans
 from dotnetdiag.analysis.request_tails import TAIL_SHARE, RequestTails, least_of_tails
 from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
@@ -78,6 +78,7 @@ class RequestRows:
         self._ways, self._way = routes(spans.labels, np.arange(len(spans.labels)))
         self._counts = np.zeros(len(KINDS), np.int64)
         self._failed = self._unfinished = self.unknown = 0
+        self._served = self._told_served = 0
         self._groups, self._sums = (
             RunningGroups(),
             RunningSums(("failed", "unknown", "queued", "queue_ms", *COSTS, *map(_TOLD.format, COSTS))),
@@ -104,6 +105,9 @@ class RequestRows:
         has_failed = (some["reason"] >= 0) | (some["status"] >= FAILED)
         reason = self._with_statuses(some)
         some["reason"] = reason
+        is_served = IS_SERVED[some["kind"]] & ~np.isnan(some["duration_ms"])
+        self._served += int(is_served.sum())
+        self._told_served += int((is_served & (has_failed | (some["status"] > 0))).sum())
         self._counts += np.bincount(kind, minlength=len(KINDS))
         self._failed += int(has_failed.sum())
         is_unknown = some["is_unknown"] > 0
@@ -156,6 +160,11 @@ class RequestRows:
         reason[rows] = np.array([self._by_status[code] for code in codes.tolist()], np.int32)[which]
         return reason
 
+    @property
+    def lacks_statuses(self) -> bool:
+        """Whether it is told of no request that came in how it ended."""
+        return self._served > 0 and not self._told_served
+
     def totals(self) -> tuple[int, int, int, dict[str, int]]:
         """How many, how many failed, have no end, and how many there are of each kind."""
         return len(self), self._failed, self._unfinished, by_kind(self._counts)
@@ -184,7 +193,7 @@ class RequestRows:
             "kind": Coded(self._kinds, kind),
             "route": Coded(Text.from_pylist([*self._ways]), way),
             "count": whole(found.count[order]),
-            "failed": whole(sums["failed"][order]),
+            "failed": whole(sums["failed"][order], ~(IS_SERVED[kind] & self.lacks_statuses)),
             "unfinished": whole((found.count - found.known - sums["unknown"])[order]),
             "open_since_ms": number(self._open_since[order]),
             "open_pid": whole(self._open_pid[order], np.isfinite(self._open_since[order])),

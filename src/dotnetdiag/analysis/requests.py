@@ -44,6 +44,10 @@ NO_ACTIVITIES = (
     "no activity ids: what is within what is not known, nor what a request spent "
     + "(record with --providers …,System.Threading.Tasks.TplEventSource:0x80:4 too)"
 )
+NO_STATUSES = (
+    "whether requests that came in failed is not told, but for exceptions that nobody handled: their status is in messages "
+    + "(record with --providers …,Microsoft-Extensions-Logging:4:4 too)"
+)
 SHARED_IDS = (
     "requests that were under way at once have one activity id, and what is within each is not known, as .NET 10 gives ids where System.Net.Sockets "
     + "is recorded too (record without it)"
@@ -206,6 +210,8 @@ class RequestsFold:
             notes.append(NO_ACTIVITIES)
         if len(rows) and has_no_states:
             notes.append(NO_STATES)
+        if rows.lacks_statuses:
+            notes.append(NO_STATUSES)
         count, failed, unfinished, of_kinds = rows.totals()
         # one may be told of twice
         unknown_failures = {name: min(number, of_kinds.get(name, 0)) for name, number in failures.items()}

@@ -152,7 +152,7 @@ class StartupFold:
         self._recorded: set[str] = set()  # of KINDS those of which events came, at whatever time
         self._is_fed = False
         self._last_schemas: Mapping[int, EventSchema] | None = None
-        self._marking = (self._started, self._assemblies, self._modules, self._jitted)
+        self._marking = (self._assemblies, self._started, self._modules, self._jitted)
         self._counting = (self._loader, self._jit, self._gc, self._exceptions, self._cpu)
 
     def wants(self, schema: EventSchema) -> bool:
@@ -186,7 +186,7 @@ class StartupFold:
         return window.slice(0, count) if count or is_first else None
 
     def _began(self) -> tuple[Kept, ...]:
-        """Events of which the first tells which process started first."""
+        """Events of which the first tells which process started first: of one that only began, and tells of no loads, nothing else is told."""
         return tuple(one.all() for one in self._marking)
 
     def result(self) -> StartupReport:
@@ -288,7 +288,7 @@ class StartupFold:
         """The process that started first, the assembly of its program, and when the phases behind the first begin."""
         began = self._began()
         pid = next((int(kept.pid[0]) for kept in began if len(kept)), 0)
-        started, assemblies, modules, jitted = (kept.of_process(pid) for kept in began)
+        assemblies, started, modules, jitted = (kept.of_process(pid) for kept in began)
         begun = float(started.ms[0]) if len(started) else 0.0
         names = [self._texts[one].partition(",")[0] for one in assemblies["FullyQualifiedAssemblyName"].tolist()]
         core = next((at for at, name in enumerate(names) if name == CORE), None)

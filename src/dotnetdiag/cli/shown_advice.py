@@ -20,7 +20,7 @@ SAMPLED = "topN"
 def show(made: AdviceReport, more: str | None) -> None:
     """Print it for people. ``more`` is the command that takes a kind of report; None: of a process that is asked itself."""
     from dotnetdiag.analysis.advice_report import NOTHING
-    from dotnetdiag.analysis.native import NEVER
+    from dotnetdiag.analysis.native import NEVER, NO_STATES
     from dotnetdiag.analysis.thread_pool import NO_QUEUE
 
     rows = made.findings.to_pylist()
@@ -43,7 +43,7 @@ def show(made: AdviceReport, more: str | None) -> None:
         others = [OF_QUEUE if of_pool and name == "threadpool" else name for name in others]
         echo(_told(others) + ("" if more is None else f" ({more} KIND says why)"))
     for name, why in never.items():
-        echo(f"no {name}: {why}")
+        echo(f"{name} tells no time on processors: {why}" if why == NO_STATES else f"no {name}: {why}")
 
 
 def _asked_again(question: str) -> str:

@@ -69,7 +69,7 @@ def show(made: GcReport, number: int) -> None:
     columns = (*(("process",) if several else ()), "number", "gen", "reason", "type", "start ms", "pause ms", *shown)
     right = tuple(name for name in columns if name not in ("reason", "type"))
     if number:
-        rows = largest(made.collections, "pause_ms", number)
+        rows = largest(made.collections, "pause_ms", number) or made.collections[:number].to_pylist()
         table(columns, [_cells(row, several, background) for row in rows], right=right, drop=_LESS)
         say_more(totals.count - len(rows))
         _show_heaps(made, several)
@@ -82,8 +82,15 @@ def _show_stacks(made: GcReport, number: int) -> None:
     if not rows:
         return
     echo()
-    shown = [(f"{row['collections']:,}", _CALLED_BY.join(map(short, row["stack"][:_FRAMES]))) for row in rows]
-    table(("induced", "by"), shown, right=("induced",), shorten=shortened_stack)
+    by = Counter[str]()
+    for row in rows:  # methods that differ in their parameters have one name here
+        by[_CALLED_BY.join(map(short, row["stack"][:_FRAMES]))] += row["collections"]
+    table(
+        ("induced", "by"),
+        [(f"{count:,}", stack) for stack, count in by.most_common()],
+        right=("induced",),
+        shorten=shortened_stack,
+    )
     say_more(len(made.by_stack) - len(rows))
 
 
@@ -148,7 +155,7 @@ def _cells(row: dict[str, Any], several: bool, background: Sequence[str]) -> tup
         row["reason"] or "",
         (row["type"] or "").removesuffix("GC"),
         f"{row['start_ms']:,.3f}",
-        f"{row['pause_ms']:,.3f}",
+        _or_nothing(row["pause_ms"]),
         *(_or_nothing(row[f"{phase}_ms"]) for phase in ("suspend", *_PHASES)),
         *(_or_nothing(row[name]) for name in background),
         *(_megabytes(row[f"{name}_bytes"]) for name in ("before", "after", "promoted")),

@@ -109,7 +109,7 @@ def _failed(made: RequestReport) -> str:
     rows = made.by_route.to_pylist()
     counts = Counter[str]()
     for row in rows:
-        counts[row["kind"]] += row["failed"]
+        counts[row["kind"]] += row["failed"] or 0
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
 
 

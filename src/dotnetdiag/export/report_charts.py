@@ -10,25 +10,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.profile import Array
+from dotnetdiag.analysis.request_spans import DEEPEST
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
-from dotnetdiag.table.parts import parts
+from dotnetdiag.table.parts import parts, rows_at
+from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.scratch import MappedArrays
 
 Chart = dict[str, Any]
 
 MOST_POINTS = 4000
-"""Of a series over time: more than a screen has pixels. What is beyond is left out where another within the same time is greater."""
+"""Of a series over time: more than a screen has pixels. What is beyond is left out where another within the same time is greater; of one that goes
+up and down, where it is neither the greatest nor the least."""
 MOST_ITEMS = 60
 MOST_SPANS = 400
 MOST_WITHIN = 100
-"""Spans of one request that are drawn."""
+"""Spans of one request that are drawn, those of the one that answered it among them."""
+MOST_FAILED = MOST_SPANS // 4
+"""Spans that are drawn of requests that failed, however slow others are."""
+MOST_HEAPS = 2
+"""Of several processes those with the largest are drawn: areas have two colours."""
 CONNECTION = "connection"
 FAILED = 500
 """Of a status: from here on it is the fault of who answers."""
@@ -59,29 +67,30 @@ def _floats(column: Any) -> Array:
     return values if column.valid is None else np.where(column.valid, values, np.nan)
 
 
-def _series(label: str, unit: str, ms: Array, values: Array) -> Chart | None:
-    rows = _thinned(ms, values)
+def _series(label: str, unit: str, ms: Array, values: Array, *, is_saw: bool = False) -> Chart | None:
+    rows = _thinned(ms, values, is_saw=is_saw)
     if not len(rows):
         return None
     return {"label": label, "unit": unit, "ms": _rounded(ms[rows]), "values": _rounded(values[rows])}
 
 
-def _thinned(ms: Array, values: Array) -> Array:
-    """The rows that are drawn, in the order of time."""
+def _thinned(ms: Array, values: Array, *, is_saw: bool = False) -> Array:
+    """The rows that are drawn, in the order of time: of many the greatest of some that follow each other, of a saw the least of them too."""
     rows = np.flatnonzero(np.isfinite(ms) & np.isfinite(values))
     rows = rows[np.argsort(ms[rows], kind="stable")]
     if len(rows) > MOST_POINTS:
-        place = np.arange(len(rows)) * MOST_POINTS // len(rows)
-        order = np.lexsort((-values[rows], place))
-        rows = rows[np.sort(order[np.flatnonzero(np.diff(place[order], prepend=-1))])]
+        signs = (-1, 1) if is_saw else (-1,)
+        place = np.arange(len(rows)) * (MOST_POINTS // len(signs)) // len(rows)
+        orders = [np.lexsort((sign * values[rows], place)) for sign in signs]
+        rows = rows[np.unique([order[np.flatnonzero(np.diff(place[order], prepend=-1))] for order in orders])]
     return rows
 
 
-def _series_of(label: str, unit: str, table: Table, times: Sequence[str], value: str) -> Chart | None:
-    """A column over the sum of these times. Of a million rows those of a part that are drawn are thinned once more together."""
+def _series_of(label: str, unit: str, table: Table, time: str, value: str) -> Chart | None:
+    """A column over that of a time. Of a million rows those of a part that are drawn are thinned once more together."""
     found = []
-    for part in parts(table, [*times, value]):
-        ms, values = np.sum([_floats(part[one]) for one in times], axis=0), _floats(part[value])
+    for part in parts(table, [time, value]):
+        ms, values = _floats(part[time]), _floats(part[value])
         rows = _thinned(ms, values)
         found.append((ms[rows], values[rows]))
     return _series(label, unit, *(np.concatenate(both) for both in zip(*found, strict=True)))
@@ -136,14 +145,41 @@ def text(value: str) -> str:
 
 def _gc(made: Any) -> Chart | None:
     table = made.collections
-    before = _series_of("heap before", "bytes", table, ["start_ms"], "before_bytes")
-    after = _series_of("heap after", "bytes", table, ["start_ms", "duration_ms"], "after_bytes")
-    return _time([before, after], [_series_of("pause", "ms", table, ["pause_start_ms"], "pause_ms")])
+    return _time(_heaps(table), [_series_of("pause", "ms", table, "pause_start_ms", "pause_ms")])
+
+
+def _heaps(table: Table) -> list[Chart | None]:
+    """How large the heap was over time, a saw: at the begin of each collection what was there before it, at its end what it left. One in the
+    background ends behind younger ones that began after it: all points are in the order of time. Of several processes each has its own.
+    """
+    names = [one for one in ("pid", "start_ms", "duration_ms", "before_bytes", "after_bytes") if one in table]
+    found: dict[int, list[tuple[Array, Array]]] = {}
+    for columns in parts(table, names):
+        part = Table(columns)
+        begin, length = numbers(part, "start_ms"), numbers(part, "duration_ms")
+        ms = np.column_stack([begin, begin + length])
+        values = np.column_stack([numbers(part, "before_bytes"), numbers(part, "after_bytes")])
+        pid = np.nan_to_num(numbers(part, "pid"))
+        for one in distinct(pid).tolist():
+            own_ms, own = ms[pid == one].reshape(-1), values[pid == one].reshape(-1)
+            rows = _thinned(own_ms, own, is_saw=True)
+            if len(rows):
+                found.setdefault(int(one), []).append((own_ms[rows], own[rows]))
+    largest = sorted(found, key=lambda one: -max(float(own.max()) for _, own in found[one]))[:MOST_HEAPS]
+    return [
+        _series(
+            "heap" if len(found) == 1 else f"heap of process {one}",
+            "bytes",
+            *(np.concatenate(both) for both in zip(*found[one], strict=True)),
+            is_saw=True,
+        )
+        for one in largest
+    ]
 
 
 def _lengths(made: Any) -> Chart | None:
     """How long each took, over time."""
-    return _time([], [_series_of("duration", "ms", made.rows, ["start_ms"], "duration_ms")])
+    return _time([], [_series_of("duration", "ms", made.rows, "start_ms", "duration_ms")])
 
 
 def _allocations(made: Any) -> Chart | None:
@@ -225,29 +261,31 @@ def _threads(made: Any) -> Chart | None:
 
 
 def _requests(made: Any) -> Chart | None:
-    """The slowest, and the slowest that failed, each from its own begin, with what was within it. A connection holds requests and is none: it is
-    told under the pointer.
+    """The slowest, and the slowest that failed, each from its own begin, with what was within it, and within the one request of the same process that
+    answered it, which is no bar of its own then. A connection holds requests and is none: it is told under the pointer.
     """
     table = made.requests
-    length = np.nan_to_num(numbers(table, "duration_ms"))
-    is_held = held(table)
-    root, connection = _roots(table, is_held)
-    rows = np.flatnonzero(~is_held)
-    if not len(rows):
+    tops = _tops(table)
+    if not len(tops):
         return None
-    rows = _slowest(rows, root, np.where(np.isnan(numbers(table, "duration_ms")), np.inf, length), _failed(table))
-    start = numbers(table, "start_ms")
-    rows = rows[np.lexsort((start[rows], rows != root[rows], root[rows], -length[root[rows]]))]
+    places, groups, seeds = _within(table, tops, _answers(table, tops))
+    rows = Table(rows_at(table, places)).to_pylist()
+    row_of = {place: at for at, place in enumerate(places.tolist())}
+    start = np.array([row["start_ms"] or 0.0 for row in rows])
+    order = np.lexsort((start, places != tops[groups], groups))
     told = ("failure", "status", "queue_ms", "cpu_ms", "gc_ms", "lock_ms", "allocated_bytes")
+    connections: dict[int | None, str] = {None: ""}
     drawn = []
-    for at in rows.tolist():
-        span = _span(table[at], ("kind", "name"), told)
-        hints = [f"at {span['start']:,.3f} ms", span["hint"]]
-        if connection[at] >= 0:
-            hints.append(f"connection: {table[int(connection[at])]['name']}")
+    for at in order.tolist():
+        span, seed = _span(rows[at], ("kind", "name"), told), rows[row_of[int(seeds[at])]]
+        if seed["parent"] not in connections:
+            above = table[int(seed["parent"])]
+            connections[seed["parent"]] = f"connection: {above['name']}" if above["kind"] == CONNECTION else ""
+        hints = (f"at {span['start']:,.3f} ms", span["hint"], connections[seed["parent"]])
+        is_answer = bool(seeds[at] != tops[groups[at]])
+        depth = int(rows[at].get("depth") or 1) - int(seed.get("depth") or 1) + is_answer
+        since = round(max(float(start[at] - start[row_of[int(tops[groups[at]])]]), 0.0), 3)
         hint = text(", ".join(one for one in hints if one))
-        depth = span["depth"] - int(max(table[int(root[at])].get("depth") or 0, 1)) + 1
-        since = round(max(float(start[at] - start[root[at]]), 0.0), 3)
         drawn.append({**span, "start": since, "depth": max(depth, 0), "hint": hint})
     return {"kind": "waterfall", "rows": drawn, "since": "the begin of each"}
 
@@ -264,37 +302,143 @@ def with_text(table: Table, name: str, wanted: Callable[[str], bool]) -> Array:
 
 
 def _failed(table: Table) -> Array:
+    """Of each row whether it failed itself."""
     status = np.nan_to_num(numbers(table, "status"))
     return np.asarray((status >= FAILED) | with_text(table, "failure", bool))
 
 
-def _roots(table: Table, is_held: Array) -> tuple[Array, Array]:
-    """Of each row the outermost that is no connection, and the connection that this lies within: -1 for none."""
-    parent = np.nan_to_num(numbers(table, "parent"), nan=-1).astype(np.int64)
-    own = np.arange(len(table))
-    holds = (parent >= 0) & np.append(is_held, False)[parent]
-    root = np.where((parent >= 0) & ~holds, parent, own)
-    while not (root[root] == root).all():
-        root = root[root]
-    return root, np.where(holds, parent, -1)[root]
+def _some(table: Table, *names: str) -> Iterator[tuple[int, Table]]:
+    """Those of some columns that there are, of rows that follow each other, and where each part begins: there may be a million."""
+    first = 0
+    for part in parts(table, [name for name in names if name in table]):
+        made = Table(part)
+        yield first, made
+        first += len(made)
 
 
-def _slowest(rows: Array, root: Array, length: Array, is_bad: Array) -> Array:
-    """Of the slowest roots, and of the slowest that failed, as many as there is room for with all within them; of one that has more than a share of
-    the room, the longest within it.
+def _spread(part: Table, first: int, of: Array, made_of: Callable[[Array], Array]) -> Array:
+    """Give each row of a part, which begins at ``first``, its number in ``of``: what ``made_of`` makes of those of what rows are within. What a row
+    is within stands before it; 0 is for nothing, as the last of ``of`` is.
     """
-    order = rows[np.lexsort((-length[rows], rows != root[rows], root[rows]))]
-    first = np.flatnonzero(np.diff(root[order], prepend=-1))
-    size = np.diff(np.append(first, len(order)))
-    failed = np.logical_or.reduceat(is_bad[order], first)
-    order = order[np.arange(len(order)) - np.repeat(first, size) < MOST_WITHIN]
-    tops, size = np.unique(root[order], return_counts=True)
-    by_length = np.argsort(-np.where(np.isinf(length[tops]), 0.0, length[tops]), kind="stable")
-    bad = by_length[failed[by_length]]
-    bad = bad[np.cumsum(size[bad]) <= MOST_SPANS // 4]
-    others = by_length[~np.isin(by_length, bad)]
+    parent = np.nan_to_num(numbers(part, "parent"), nan=-1).astype(np.int64)
+    here = slice(first, first + len(part))
+    for _ in range(DEEPEST + 1):
+        made = made_of(of[parent])
+        if np.array_equal(of[here], made):
+            break
+        of[here] = made
+    return made
+
+
+def _tops(table: Table) -> Array:
+    """The rows of the slowest requests that are within nothing but a connection, and of the slowest that failed, or within which something did; the
+    longest first. They are as many as could be drawn if nothing was within them.
+    """
+    room = MappedArrays(len(table) + 1, each=5)
+    top, failed = room.zeros("i4"), room.zeros("i1")
+    for first, part in _some(table, "parent", "kind", "status", "failure"):
+        is_held, own = held(part), np.arange(first + 1, first + len(part) + 1)
+        of = _spread(part, first, top, lambda above: np.where(is_held, 0, np.where(above, above, own)))  # noqa: B023
+        failed[of[_failed(part) & ~is_held] - 1] = 1
+        room.release()
+    best, worst = (np.zeros(0, np.int64), np.zeros(0)), (np.zeros(0, np.int64), np.zeros(0))
+    for first, part in _some(table, "duration_ms"):
+        here = slice(first, first + len(part))
+        is_top = top[here] == np.arange(first + 1, first + len(part) + 1)
+        length = np.nan_to_num(numbers(part, "duration_ms"))
+        best = _longest(*best, first + np.flatnonzero(is_top), length[is_top], MOST_SPANS)
+        is_top &= failed[here] > 0
+        worst = _longest(*worst, first + np.flatnonzero(is_top), length[is_top], MOST_FAILED)
+        room.release()
+    places, which = np.unique(np.append(best[0], worst[0]), return_index=True)
+    return places[np.argsort(-np.append(best[1], worst[1])[which], kind="stable")]
+
+
+def _longest(rows: Array, length: Array, more: Array, lengths: Array, most: int) -> tuple[Array, Array]:
+    """Of rows, and of more of them, the longest, and how long they are."""
+    rows, length = np.append(rows, more), np.append(length, lengths)
+    order = np.argsort(-length, kind="stable")[:most]
+    return rows[order], length[order]
+
+
+def _answers(table: Table, tops: Array) -> dict[int, int]:
+    """Of requests that went out the one that came in while each was under way, to its path in its process: what ``SlowRequests.inside`` has for one
+    of them, in one go for all. One for which there are several has none, and one that would be of several is that of the longest.
+    """
+    names = ("kind", "duration_ms", "start_ms", "pid", "name")
+    if not all(name in table for name in names):
+        return {}
+    asked = [
+        (at, one["pid"], _path(one["name"].partition("://")[2].partition("/")[2]), one["start_ms"], one["duration_ms"])
+        for at, one in zip(tops.tolist(), Table(rows_at(table, tops)).to_pylist(), strict=True)
+        if one["kind"] == "client" and one["duration_ms"] is not None
+    ]
+    paths = {path: number for number, path in enumerate({path: None for _, _, path, _, _ in asked})}
+    answering: dict[int, list[int]] = {at: [] for at, *_ in asked}
+    for first, part in _some(table, *names) if asked else ():
+        start, length, pid = (numbers(part, name) for name in ("start_ms", "duration_ms", "pid"))
+        rows = np.flatnonzero(with_text(part, "kind", lambda kind: kind == "server") & np.isfinite(length))
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        named = map(str, part["name"].take(rows.tolist()).to_pylist())
+        path = np.array([paths.get(_path(name.partition(" /")[2]), -1) for name in named])
+        begins, ends = start[rows], (start + length)[rows]
+        for at, own_pid, own_path, begin, lasted in asked:
+            during = slice(*np.searchsorted(begins, [begin, np.nextafter(begin + lasted, np.inf)]).tolist())
+            own = (ends[during] <= begin + lasted) & (path[during] == paths[own_path]) & (pid[rows[during]] == own_pid)
+            answering[at] += (first + rows[during][own][:2]).tolist()
+            del answering[at][2:]
+    made: dict[int, int] = {}
+    for at, found in answering.items():
+        if len(found) == 1 and found[0] not in made.values():
+            made[at] = found[0]
+    return made
+
+
+def _path(text: str) -> str:
+    return text.partition("?")[0]
+
+
+def _within(table: Table, tops: Array, answers: Mapping[int, int]) -> tuple[Array, Array, Array]:
+    """What is drawn: rows, ascending; of each the number of the one of ``tops`` that it is drawn below, and the row that it is within, which is that
+    one or what answered it. Of the slowest, and of those that failed, as many as there is room for with all within them; of one that has more than a
+    share of the room, the longest within it.
+    """
+    number = {at: number for number, at in enumerate(tops.tolist())}
+    of = number | {answer: number[at] for at, answer in answers.items()}  # what answered is no bar of its own
+    seeds = np.array(sorted(of), np.int64)
+    group_of = np.array([of[seed] for seed in seeds.tolist()], np.int64)
+    room = MappedArrays(len(table) + 1, each=4)
+    behind, failed = room.zeros("i4"), np.zeros(len(tops), np.bool_)
+    rows, which, length = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    for first, part in _some(table, "parent", "kind", "duration_ms", "status", "failure"):
+        is_held, seed = held(part), np.zeros(len(part), np.int64)
+        since, to = np.searchsorted(seeds, [first, first + len(part)])
+        seed[seeds[since:to] - first] = np.arange(since, to) + 1
+        inside = _spread(part, first, behind, lambda above: np.where(is_held, 0, np.where(seed, seed, above)))  # noqa: B023
+        room.release()
+        failed[group_of[inside[(inside > 0) & _failed(part)] - 1]] = True
+        own = np.flatnonzero(inside)
+        rows, which = np.append(rows, first + own), np.append(which, inside[own] - 1)
+        length = np.append(length, np.nan_to_num(numbers(part, "duration_ms")[own], nan=np.inf))
+        kept = _share(group_of[which], seeds[which] != rows, length)
+        rows, which, length = rows[kept], which[kept], length[kept]
+    group = group_of[which]
+    numbers_of, size = np.unique(group, return_counts=True)  # the longest first, as they are numbered
+    bad = np.flatnonzero(failed[numbers_of])
+    bad = bad[np.cumsum(size[bad]) <= MOST_FAILED]
+    others = np.setdiff1d(np.arange(len(numbers_of)), bad)
     others = others[np.cumsum(size[others]) <= MOST_SPANS - size[bad].sum()]
-    return order[np.isin(root[order], tops[np.append(bad, others)])]
+    drawn = np.isin(group, numbers_of[np.append(bad, others)])
+    return rows[drawn], group[drawn], seeds[which[drawn]]
+
+
+def _share(group: Array, is_inner: Array, length: Array) -> Array:
+    """The places of those of each group that have room, ascending: first what is not ``is_inner``, then the longest."""
+    order = np.lexsort((-length, is_inner, group))
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    size = np.diff(np.append(first, len(order)))
+    kept: Array = np.sort(order[np.arange(len(order)) - np.repeat(first, size) < MOST_WITHIN])
+    return kept
 
 
 def _startup(made: Any) -> Chart | None:
@@ -317,7 +461,7 @@ def _startup(made: Any) -> Chart | None:
 
 
 def _span(row: Mapping[str, Any], labels: tuple[str, ...], hints: tuple[str, ...]) -> Chart:
-    label = " ".join(str(row[name]) for name in labels if row.get(name) is not None)
+    label = " ".join(str(row[name]) for name in labels if row.get(name) not in (None, ""))
     told = [f"{name.replace('_', ' ')}: {row[name]}" for name in hints if row.get(name) not in (None, "")]
     return {
         "label": text(label),
