@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.request_spans import DEEPEST
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Table
-from dotnetdiag.table.parts import parts
+from dotnetdiag.table.parts import parts, rows_at
 from dotnetdiag.trace.distinct import ranked
 from dotnetdiag.trace.scratch import MappedArrays
 
@@ -126,28 +127,42 @@ class SlowRequests:
             yield first, part, above, inside
 
     def _answering(self, place: int) -> int | None:
-        """The one request that came in while one to its path went out, in the same process; None where there is none, or several."""
-        asked = self._rows.row(place)
-        if asked["kind"] != "client":
-            return None
-        path, end = _path(asked["name"].partition("://")[2].partition("/")[2]), asked["start_ms"] + asked["duration_ms"]
-        found = list[int]()
-        for first, part in self._parts("kind", "duration_ms", "start_ms", "pid", "name"):
-            start, (ms, has_ended) = part["start_ms"].numpy(), _durations(part)
-            during = np.flatnonzero(
-                _of_kinds(part, lambda kind: kind == "server")
-                & has_ended
-                & (part["pid"].numpy() == asked["pid"])
-                & (start >= asked["start_ms"])
-                & (start + ms <= end)
-            )
-            names = part["name"].take(during.tolist()).to_pylist()
-            found += [
-                first + at
-                for at, name in zip(during.tolist(), names, strict=True)
-                if _path(name.partition(" /")[2]) == path
-            ]
-        return found[0] if len(found) == 1 else None
+        return answers(self._rows, [place]).get(place)
+
+
+def answers(requests: Table, places: Sequence[int]) -> dict[int, int]:
+    """Of rows of requests that went out the one that came in while each was under way, to its path in its process: of some, the longest first, in one
+    go. One for which there are several has none, and one that would be of several is that of the first.
+    """
+    names = ("kind", "duration_ms", "start_ms", "pid", "name")
+    if not all(name in requests.columns for name in names):
+        return {}
+    asked = [
+        (at, one["pid"], _path(one["name"].partition("://")[2].partition("/")[2]), one["start_ms"], one["duration_ms"])
+        for at, one in zip(places, Table(rows_at(requests, np.array(places, np.int64))).to_pylist(), strict=True)
+        if one["kind"] == "client" and one["duration_ms"] is not None
+    ]
+    paths = {path: number for number, path in enumerate({path: None for _, _, path, _, _ in asked})}
+    answering: dict[int, list[int]] = {at: [] for at, *_ in asked}
+    first = 0
+    for part in parts(requests, names) if asked else ():
+        start, pid, (length, has_ended) = part["start_ms"].numpy(), part["pid"].numpy(), _durations(part)
+        rows = np.flatnonzero(rows_with(part["kind"], lambda kind: kind == "server") & has_ended)
+        rows = rows[np.argsort(start[rows], kind="stable")]
+        named = map(str, part["name"].take(rows.tolist()).to_pylist())
+        path = np.array([paths.get(_path(name.partition(" /")[2]), -1) for name in named], np.int64)
+        begins, ends = start[rows], (start + length)[rows]
+        for at, own_pid, own_path, begin, lasted in asked:
+            during = slice(*np.searchsorted(begins, [begin, np.nextafter(begin + lasted, np.inf)]).tolist())
+            own = (ends[during] <= begin + lasted) & (path[during] == paths[own_path]) & (pid[rows[during]] == own_pid)
+            answering[at] += (first + rows[during][own][:2]).tolist()
+            del answering[at][2:]
+        first += len(start)
+    made: dict[int, int] = {}
+    for at, found in answering.items():
+        if len(found) == 1 and found[0] not in made.values():
+            made[at] = found[0]
+    return made
 
 
 def _longest(ms: Array, number: int) -> Array:

@@ -18,6 +18,7 @@ import numpy as np
 from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.profile import Array
 from dotnetdiag.analysis.request_spans import DEEPEST
+from dotnetdiag.analysis.slow_requests import answers
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
 from dotnetdiag.table.parts import parts, rows_at
@@ -268,7 +269,7 @@ def _requests(made: Any) -> Chart | None:
     tops = _tops(table)
     if not len(tops):
         return None
-    places, groups, seeds = _within(table, tops, _answers(table, tops))
+    places, groups, seeds = _within(table, tops, answers(table, tops.tolist()))
     rows = Table(rows_at(table, places)).to_pylist()
     row_of = {place: at for at, place in enumerate(places.tolist())}
     start = np.array([row["start_ms"] or 0.0 for row in rows])
@@ -359,43 +360,6 @@ def _longest(rows: Array, length: Array, more: Array, lengths: Array, most: int)
     rows, length = np.append(rows, more), np.append(length, lengths)
     order = np.argsort(-length, kind="stable")[:most]
     return rows[order], length[order]
-
-
-def _answers(table: Table, tops: Array) -> dict[int, int]:
-    """Of requests that went out the one that came in while each was under way, to its path in its process: what ``SlowRequests.inside`` has for one
-    of them, in one go for all. One for which there are several has none, and one that would be of several is that of the longest.
-    """
-    names = ("kind", "duration_ms", "start_ms", "pid", "name")
-    if not all(name in table for name in names):
-        return {}
-    asked = [
-        (at, one["pid"], _path(one["name"].partition("://")[2].partition("/")[2]), one["start_ms"], one["duration_ms"])
-        for at, one in zip(tops.tolist(), Table(rows_at(table, tops)).to_pylist(), strict=True)
-        if one["kind"] == "client" and one["duration_ms"] is not None
-    ]
-    paths = {path: number for number, path in enumerate({path: None for _, _, path, _, _ in asked})}
-    answering: dict[int, list[int]] = {at: [] for at, *_ in asked}
-    for first, part in _some(table, *names) if asked else ():
-        start, length, pid = (numbers(part, name) for name in ("start_ms", "duration_ms", "pid"))
-        rows = np.flatnonzero(with_text(part, "kind", lambda kind: kind == "server") & np.isfinite(length))
-        rows = rows[np.argsort(start[rows], kind="stable")]
-        named = map(str, part["name"].take(rows.tolist()).to_pylist())
-        path = np.array([paths.get(_path(name.partition(" /")[2]), -1) for name in named])
-        begins, ends = start[rows], (start + length)[rows]
-        for at, own_pid, own_path, begin, lasted in asked:
-            during = slice(*np.searchsorted(begins, [begin, np.nextafter(begin + lasted, np.inf)]).tolist())
-            own = (ends[during] <= begin + lasted) & (path[during] == paths[own_path]) & (pid[rows[during]] == own_pid)
-            answering[at] += (first + rows[during][own][:2]).tolist()
-            del answering[at][2:]
-    made: dict[int, int] = {}
-    for at, found in answering.items():
-        if len(found) == 1 and found[0] not in made.values():
-            made[at] = found[0]
-    return made
-
-
-def _path(text: str) -> str:
-    return text.partition("?")[0]
 
 
 def _within(table: Table, tops: Array, answers: Mapping[int, int]) -> tuple[Array, Array, Array]:
