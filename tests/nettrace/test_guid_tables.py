@@ -166,6 +166,7 @@ def test_a_table_whose_numbers_and_tags_are_wrong_is_looked_through_once(kernels
 @pytest.mark.parametrize("batch", [1, 7, 1000])
 def test_those_of_older_tables_keep_their_numbers(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guids, "GENERATION", 500)
+    monkeypatch.setattr(guids, "MOST_GENERATIONS", 9)
     monkeypatch.setattr(guids, "_LET_GO", 100)
     table, known = GuidTable(), {0: 0}
     table.intern_many(numbers(np.array([0])))

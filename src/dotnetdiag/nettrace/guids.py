@@ -21,19 +21,19 @@ GENERATION = 1 << 20
 """So many are found by a table in memory, of 10 bytes each. Of those before only a byte for each slot stays, which says of nearly all that come that
 they are not among them: 1.4 bytes each. Of a million requests, which have three each and more, all together were 30 MB.
 """
-MOST_GENERATIONS = 8
+MOST_GENERATIONS = 6
 """So many before that are looked through. What is in one that is older, and was not seen while a million others came, gets a new number when it comes
-again: so ids of any number of requests take some 20 MB.
+again: so ids of any number of requests take some 17 MB.
 """
 MOST_KEPT = 1 << 16
 """Of what is in such old ones, but was seen since, so much stays known."""
-_LET_GO = 1 << 14
+_LET_GO = 1 << 12
 """After so many, those that were looked at go from memory."""
 
 
 class GuidTable:
     """Interned GUIDs. Index 0 is the zero GUID, which means *none*. One thread at a time may add some. A GUID has one number, but for those that came
-    before nine million others, and not again since the last million: when they come again they are told by another number.
+    before seven million others, and not again since the last million: when they come again they are told by another number.
 
     Those that come many at once, from files, are in a table of bytes: a file of requests has some for each, and an object for each was most of the
     memory of a report, and a third of its time. In that they take 16 bytes each, in a file when there are many, and for their places 10 bytes each
