@@ -32,7 +32,8 @@ def test_what_is_wrong_is_found_and_named(mode: str, runtime: str, tmp_path: Pat
     words, question, texts, method = CASES[mode]
     path = tmp_path / "wrong.nettrace"
     found: dict[str, str] = {}
-    tries = TRIES if mode == "contention" else 1  # on a busy machine a thread comes when the lock is free again
+    # on a busy machine a thread comes when the lock is free again, and 3.1 records nothing for a while behind its answer that it does
+    tries = TRIES if mode == "contention" or runtime == "3.1" else 1
     for _ in range(tries):
         record(runtime, path, PROVIDERS, mode, *words)
         found = {row["question"]: row["text"] for row in dd.advice(path).findings.to_pylist()}
