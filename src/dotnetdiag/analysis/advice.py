@@ -33,7 +33,7 @@ from dotnetdiag.analysis.request_findings import of_requests
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.sample_sums import Sampled, SampledFold
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import own_frames
+from dotnetdiag.analysis.stacked import own_frames, with_work
 from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.wait_findings import of_deadlock, of_stuck_pool, of_waits
@@ -375,7 +375,7 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
     if not len(profile) or profile.unit != "ms":
         return
     running = profile.in_states(State.CPU)
-    rows = [row for row in _with_work(running).top(2) if not filters.is_start(row.frame)]
+    rows = [row for row in with_work(running).top(2) if not filters.is_start(row.frame)]
     if not rows or rows[0].exclusive < max(HOT_SHARE * running.total, BUSY_SHARE * seconds * 1000):
         return
     first, own_ms, text = rows[0], rows[0].exclusive, ""
@@ -388,12 +388,6 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
         return
     share = f"{100 * own_ms / running.total:.0f} % of the time on processors, {own_ms:,.0f} of {running.total:,.0f} ms"
     yield Finding(severity=LEAST, question="topN", text=f"{short(first.name())}{text} took {share}")
-
-
-def _with_work(running: StackProfile) -> StackProfile:
-    """Without the workers of the pool that spin while they wait for work: that costs, and is nothing of the program's."""
-    idle = [number for number, frame in enumerate(running.frames) if filters.is_idle_worker(frame)]
-    return running.take(~np.isin(own_frames(running), idle), "has work") if idle else running
 
 
 def _before_polls(running: StackProfile) -> MethodWeight | None:

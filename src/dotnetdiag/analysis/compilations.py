@@ -9,7 +9,7 @@ import numpy as np
 from dotnetdiag.analysis.changing_rows import Change, ChangingRows
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.followed import Followed
-from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, PooledTexts, having, whole_numbers
+from dotnetdiag.analysis.kept_events import OTHERS, POOLED_IN_FILE, Kept, KeptEvents, PooledTexts, having, whole_numbers
 from dotnetdiag.analysis.thread_ids import ThreadIds
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded, Text, concat
@@ -32,7 +32,6 @@ _ROW = np.dtype([
 _METHOD = np.dtype([("pid", "i8"), ("MethodID", "i8"), *((name, "i4") for name in _NAME)])
 MOST_METHODS = 1 << 19
 """So many are told apart, with 45 bytes each: who makes methods as it runs, and is recorded for days, has any number. The others are one."""
-_IN_FILE = 4 << 20
 NO_METHOD = -2
 """In place of the numbers of their names."""
 _NAMED_ROWS = 1 << 14
@@ -109,10 +108,8 @@ class MethodNames:
         names = []
         for space, name, signature in zip(*(rows[one].tolist() for one in _NAME), strict=True):
             said = self.parts[signature]
-            if name == NO_METHOD:
-                names.append(OTHERS)
-                continue
-            names.append(f"{self.parts[space]}.{self.parts[name]}{said[max(said.find('('), 0) :]}")
+            known = f"{self.parts[space]}.{self.parts[name]}{said[max(said.find('('), 0) :]}"
+            names.append(OTHERS if name == NO_METHOD else known)
         return Text.from_pylist(names)
 
 
@@ -123,7 +120,7 @@ class CompiledMethods:
 
     def __init__(self) -> None:
         self.has_others = False
-        self._ids = TextIds(in_file=_IN_FILE)  # of 28 bytes: in memory 50, and as groups of five columns 150
+        self._ids = TextIds(in_file=POOLED_IN_FILE)  # of 28 bytes: in memory 50, and as groups of five columns 150
         self._count = np.zeros(0, np.int32)
         self._total = np.zeros(0)
         self._il = self._native = np.zeros(0, np.int64)

@@ -11,7 +11,7 @@ from dotnetdiag.analysis.finding import SOME, Finding, of_all, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.rows import THREAD_POOL
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import most_of, own_frames
+from dotnetdiag.analysis.stacked import most_of, with_work
 from dotnetdiag.analysis.thread_pool import ThreadPoolReport
 
 STARVED_MS = 100.0
@@ -90,8 +90,7 @@ def _most_of_pool(asked: Callable[[], StackProfile] | None) -> tuple[str | None,
     if profile is None or not of_pool.any():
         return None, 0.0, 0.0
     profile = profile.take(of_pool[profile.thread], "is of the pool")
-    idle = [number for number, frame in enumerate(profile.frames) if filters.is_idle_worker(frame)]
-    profile = profile.take(~np.isin(own_frames(profile), idle), "has work")
+    profile = with_work(profile)
     name, most = most_of(profile)
     total = float(profile.weight.sum())
     return name if total else None, most, total

@@ -10,7 +10,6 @@ import numpy as np
 
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.distinct import places_of
-from dotnetdiag.analysis.filters import is_idle_worker
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.gc_pauses import paused
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Places, having
@@ -18,6 +17,7 @@ from dotnetdiag.analysis.kind_rows import KindRows, KindStacks
 from dotnetdiag.analysis.pairs import LatestRows, is_followed, last_of_threads, pairs, rest_of_overlaps
 from dotnetdiag.analysis.request_spans import Followed, RequestSpans
 from dotnetdiag.analysis.running_groups import Numbering
+from dotnetdiag.analysis.stacked import are_idle
 from dotnetdiag.analysis.waits import CONTENDED, GOT
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct, is_among
@@ -108,8 +108,7 @@ class RequestCosts:
         if not len(self._ran):
             return
         stacks = KindStacks(self._ran)
-        idle = [one for one in distinct(stacks.frame).tolist() if one >= 0 and is_idle_worker(stacks.frames[one])]
-        works = ~is_among(stacks.frame, np.array(idle, np.int64))
+        works = ~are_idle(stacks.frames, stacks.frame)
         for _, some in self._ran.given().slices():
             own = some[works[stacks.of(some["kind"], some["time"])]]
             self._add(spans, "cpu_ms", own["row"], own["ran_ms"])

@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.answers import whole
+from dotnetdiag.analysis.frames import Frames
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.method_words import is_named
@@ -20,7 +21,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.events.columns import Coded, ListOf, Text
 from dotnetdiag.table import Losses
-from dotnetdiag.trace.distinct import ranked
+from dotnetdiag.trace.distinct import distinct, is_among, ranked
 from dotnetdiag.trace.stack_tree import NO_FRAME
 from dotnetdiag.trace.table import EventTable
 
@@ -128,8 +129,8 @@ NO_STACKS = "which methods they are of is not told: the events have no stacks (N
 
 def method_column(profile: StackProfile, frame: Array) -> Coded:
     """The names of frames; None for -1."""
-    distinct, which = ranked(frame)
-    names = ["" if one < 0 else profile.frames.name(one) for one in distinct.tolist()]
+    used, which = ranked(frame)
+    names = ["" if one < 0 else profile.frames.name(one) for one in used.tolist()]
     known = frame >= 0
     return Coded(Text.from_pylist([*names]), which, None if known.all() else known)
 
@@ -143,6 +144,19 @@ def most_of(profile: StackProfile) -> tuple[str | None, float]:
     most = int(weights.argmax())
     name = profile.frames.name(int(frames[most])) if frames[most] >= 0 else None
     return (name if is_named(name) else None), float(weights[most])
+
+
+def are_idle(frames: Frames, own: Array) -> Array:
+    """Whether threads of the pool wait for work in frames, by their numbers (see :func:`own_frames`); -1 is none such."""
+    used = distinct(own).tolist()
+    idle = [one for one in used if one >= 0 and filters.is_idle_worker(frames[one])]
+    return is_among(own, np.array(idle, np.int64))
+
+
+def with_work(profile: StackProfile) -> StackProfile:
+    """Without the threads of the pool that wait for work, or spin for it."""
+    is_idle = are_idle(profile.frames, own_frames(profile))
+    return profile.take(~is_idle, "has work") if is_idle.any() else profile
 
 
 def by_stack(profile: StackProfile, number: str) -> dict[str, Column]:

@@ -317,14 +317,17 @@ def _some(table: Table, *names: str) -> Iterator[tuple[int, Table]]:
         first += len(made)
 
 
-def _spread(part: Table, first: int, of: Array, made_of: Callable[[Array], Array]) -> Array:
-    """Give each row of a part, which begins at ``first``, its number in ``of``: what ``made_of`` makes of those of what rows are within. What a row
-    is within stands before it; 0 is for nothing, as the last of ``of`` is.
+def _spread(
+    part: Table, first: int, of: Array, is_held: Array, *, before: Array | int = 0, last: Array | int = 0
+) -> Array:
+    """Give each row of a part, which begins at ``first``, its number in ``of``: that ``before`` all, else that of what it is within, else the
+    ``last``; none to those that are held. What a row is within stands before it; 0 is for nothing, as the last of ``of`` is.
     """
     parent = np.nan_to_num(numbers(part, "parent"), nan=-1).astype(np.int64)
     here = slice(first, first + len(part))
     for _ in range(DEEPEST + 1):
-        made = made_of(of[parent])
+        above = of[parent]
+        made = np.where(is_held, 0, np.where(before, before, np.where(above, above, last)))
         if np.array_equal(of[here], made):
             break
         of[here] = made
@@ -339,7 +342,7 @@ def _tops(table: Table) -> Array:
     top, failed = room.zeros("i4"), room.zeros("i1")
     for first, part in _some(table, "parent", "kind", "status", "failure"):
         is_held, own = held(part), np.arange(first + 1, first + len(part) + 1)
-        of = _spread(part, first, top, lambda above: np.where(is_held, 0, np.where(above, above, own)))  # noqa: B023
+        of = _spread(part, first, top, is_held, last=own)
         failed[of[_failed(part) & ~is_held] - 1] = 1
         room.release()
     best, worst = (np.zeros(0, np.int64), np.zeros(0)), (np.zeros(0, np.int64), np.zeros(0))
@@ -378,7 +381,7 @@ def _within(table: Table, tops: Array, answers: Mapping[int, int]) -> tuple[Arra
         is_held, seed = held(part), np.zeros(len(part), np.int64)
         since, to = np.searchsorted(seeds, [first, first + len(part)])
         seed[seeds[since:to] - first] = np.arange(since, to) + 1
-        inside = _spread(part, first, behind, lambda above: np.where(is_held, 0, np.where(seed, seed, above)))  # noqa: B023
+        inside = _spread(part, first, behind, is_held, before=seed)
         room.release()
         failed[group_of[inside[(inside > 0) & _failed(part)] - 1]] = True
         own = np.flatnonzero(inside)

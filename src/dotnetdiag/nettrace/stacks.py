@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -165,24 +165,27 @@ class StackTable:
         room = len(self._hashes)
         while count + stacks > room - 1:
             room *= 2
-        enough = max(used + size_bytes, len(self._pool) * 3 // 2) if used + size_bytes > len(self._pool) else 0
-        if self._rooms is None and enough >= self._in_file:
+        size = len(self._pool)
+        if used + size_bytes > size:
+            size = max(used + size_bytes, size * 3 // 2)
+        if self._rooms is None and size >= self._in_file:
             self._rooms = Room(self._offsets.nbytes, in_file=0), Room(self._pool.nbytes, in_file=0)
             self._rooms[0].array(np.int64)[:] = self._offsets
             self._rooms[1].array()[:] = self._pool
             self._offsets, self._pool = self._rooms[0].array(np.int64), self._rooms[1].array()
         if room > len(self._hashes):
             self._hashes = _longer(self._hashes, count, room)
-            if self._rooms is None:
-                self._offsets = _longer(self._offsets, count + 1, room + 1)
-            else:
-                self._rooms[0].grow(8 * (room + 1))
-                self._offsets = self._rooms[0].array(np.int64)
-        if enough and self._rooms is None:
-            self._pool = _longer(self._pool, used, enough)
-        elif enough and self._rooms is not None:
-            self._rooms[1].grow(enough)
-            self._pool = self._rooms[1].array()
+            self._offsets = self._longer_or_in_file(0, self._offsets, count + 1, room + 1)
+        if size > len(self._pool):
+            self._pool = self._longer_or_in_file(1, self._pool, used, size)
+
+    def _longer_or_in_file(self, place: int, array: npt.NDArray[_Item], used: int, length: int) -> npt.NDArray[_Item]:
+        """As :func:`_longer`, where it lies."""
+        if self._rooms is None:
+            return _longer(array, used, length)
+        self._rooms[place].grow(length * array.itemsize)
+        made: npt.NDArray[_Item] = self._rooms[place].array(array.dtype)
+        return made
 
     def let_go(self) -> None:
         """What was looked at goes from memory, where it is in a file."""
@@ -196,14 +199,10 @@ class StackTable:
             return b""
         start, end = self._offsets[stack_id : stack_id + 2].tolist()
         made = self._pool[start:end].tobytes()
-        self._looked_at += _PAGE
-        if self._looked_at >= _LET_GO:
-            self.let_go()
-        return made
-
-    def sizes(self, ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """How many bytes each of some stacks has."""
-        made: npt.NDArray[np.int64] = self._offsets[1:][ids] - self._offsets[ids]
+        if self._rooms is not None:
+            self._looked_at += _PAGE
+            if self._looked_at >= _LET_GO:
+                self.let_go()
         return made
 
     def runs(self, first: int) -> Iterator[tuple[npt.NDArray[np.int64], memoryview]]:
