@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,15 @@ from tests.nettrace.recordings import recording
 import dotnetdiag as dd
 from dotnetdiag.analysis import startup as room
 from dotnetdiag.analysis.kept_events import Kept
+from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.analysis.startup import PHASES
+from dotnetdiag.errors import UnknownName
 from dotnetdiag.events.columns import Scalar, Text
 from dotnetdiag.recipes.trace_rewrite import trim
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.recorded import Recorded
 
-NO_JIT = "no compiled methods: there were none, or the recording lacks their events (record with --clrevents jit --clreventlevel verbose too)"
+NO_JIT = "no compiled methods: there were none, or they were not recorded (--clrevents jit --clreventlevel verbose)"
 
 
 @pytest.mark.parametrize("second", ["events-10.nettrace", "startup-10.nettrace", "killed-10.nettrace"])
@@ -82,6 +85,77 @@ def test_what_was_not_recorded_is_not_none_that_there_were() -> None:
     assert made.notes == (NO_JIT,)
 
 
+def without(events: str, path: Path) -> Path:
+    """A recording of a start in which no event came whose name matches."""
+    there = dd.open(recording("startup-10.nettrace")).counts()
+    names = [f"{provider}/{name}" for provider, own in there.items() for name in own if not re.search(events, name)]
+    dd.filter(recording("startup-10.nettrace"), path, events=names)
+    return path
+
+
+def test_what_did_not_happen_is_not_asked_for_where_events_tell_that_it_was_recorded(tmp_path: Path) -> None:
+    """The collector's segments have its keyword, the compiler's memory that of the compiler: there were no collections, whose number is 0."""
+    made = dd.startup(without("GC/(Start|Stop)$", tmp_path / "calm.nettrace"))
+    assert {*made.phases.values("collections"), *made.phases.values("pause_ms")} == {0}
+    assert made.notes == (NO_JIT,)
+    bare = dd.startup(without("GC/|AppDomainResourceManagement", tmp_path / "bare.nettrace"))
+    assert {*bare.phases.values("collections"), *bare.phases.values("pause_ms")} == {None}
+    assert bare.notes == (room.no_events(["compile", "pause"]),)
+
+
+@pytest.mark.parametrize(
+    ("events", "keywords", "note"),
+    [
+        ("Runtime/Start$", 0x8, room.TOO_LATE),
+        ("Loader/", 0, room.NO_LOADS),
+        ("Loader/|Runtime/Start$", 0, room.NO_START),
+        ("Loader/AssemblyLoad$", 0x8, room.NO_PROGRAM),
+    ],
+)
+def test_where_no_start_is_told_what_the_recording_has_is_not_asked_for(events: str, keywords: int, note: str) -> None:
+    fold = room.StartupFold(runtime=lambda: RuntimeFacts(keywords=keywords, level=4))
+    trace = dd.open(recording("startup-10.nettrace"))
+    for window in trace.windows(lambda schema: fold.wants(schema) and not re.search(events, schema.name)):
+        fold.feed(window)
+    made = fold.result()
+    assert (made.notes, len(made.phases)) == ((note,), 0)
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_the_process_is_chosen(is_told: bool, tmp_path: Path) -> None:
+    """Each by its number, one that begins late too, whether or not the recording says when each was recorded."""
+    alone, path = recording("startup-10.nettrace"), tmp_path / "two.nettrace"
+    files = [recording("gccollect-10.nettrace"), alone]
+    if is_told:
+        dd.merge(files, path)
+    else:
+        with path.open("wb") as file:
+            merge([dd.open(one).raw.contents for one in files], file)
+    trace = dd.open(path)
+    pid = dd.open(alone).raw.process.pid
+    (other,) = {one.pid for one in trace.processes} - {pid}
+    one, chosen = dd.startup(alone), dd.startup(trace, process=pid)
+    first, last = (0, None) if is_told else (1, -1)
+    for name in ("phase", "duration_ms", "assemblies", "methods", "collections", "exceptions"):
+        assert chosen.phases.values(name)[:last] == pytest.approx(one.phases.values(name)[first:last])
+    assert chosen.totals.program == one.totals.program
+    assert not any("left out" in note for note in chosen.notes)
+    assert len(dd.startup(trace, process=other).phases) == 0
+
+
+def test_a_process_that_is_not_there_is_an_error_that_lists_those_that_are() -> None:
+    trace = dd.open(recording("gccollect-10.nettrace"))
+    with pytest.raises(UnknownName, match=f"^no process '5' in the recording; there is {trace.raw.process.pid}$"):
+        dd.startup(trace, process=5)
+
+
+def test_of_many_processes_an_error_lists_some() -> None:
+    fold = room.StartupFold(process=5)
+    fold._pids = {*range(100, 130), 0}
+    with pytest.raises(UnknownName, match=r"there are 100, .*, 119, 10 others$"):
+        fold.result()
+
+
 def test_of_a_recording_without_a_start_nothing_is_told() -> None:
     made = dd.startup(recording("default-10.nettrace"))
     assert (len(made.phases), len(made.longest), made.totals.cpu_ms, made.totals.program) == (0, 0, None, None)
@@ -107,13 +181,13 @@ def test_what_comes_long_behind_the_start_is_not_kept(monkeypatch: pytest.Monkey
     [
         (
             ("assemblyloader", "jit"),
-            "no collections or exceptions: there were none, or the recording lacks their events (record with --clrevents gc+exception too)",
+            "no collections or exceptions: there were none, or they were not recorded (--clrevents gc+exception)",
         ),
         (("assemblyloader", "jit", "gc", "exception"), None),
         (
             ("gc", "exception"),
-            "no binds or compiled methods: there were none, or the recording lacks their events "
-            "(record with --clrevents assemblyloader+jit --clreventlevel verbose too)",
+            "no binds or compiled methods: there were none, or they were not recorded "
+            "(--clrevents assemblyloader+jit --clreventlevel verbose)",
         ),
     ],
 )  # fmt: skip

@@ -355,6 +355,13 @@ def test_a_time_that_is_none_is_answered_with_all_that_are(file: Path) -> None:
         assert run("trace", "report", str(file), "startup", "--first", way).returncode == 0, way
 
 
+def test_a_process_that_is_not_in_a_recording_is_answered_with_those_that_are(file: Path) -> None:
+    pid = dd.open(file).raw.process.pid
+    done = run("trace", "report", str(file), "startup", "--process", "5")
+    assert (done.returncode, done.stderr) == (3, f"error: no process '5' in the recording; there is {pid}\n")
+    assert run("trace", "report", str(file), "startup", "--process", str(pid)).returncode == 0
+
+
 def gc_report(stacks: list[list[str]]) -> Any:
     """Of induced collections with these stacks."""
     made = dd.gc(Trace(data_of("gccollect-10.nettrace")))

@@ -16,6 +16,7 @@ import dotnetdiag as dd
 from dotnetdiag.analysis.advice_report import NOTHING
 from dotnetdiag.analysis.nameless import CUT, NO_NAMES, NOT_TOLD
 from dotnetdiag.analysis.native import RuntimeFacts
+from dotnetdiag.analysis.startup import NO_START, TOO_LATE
 from dotnetdiag.events.catalogue import _raw
 from dotnetdiag.live import LiveEvents, LiveSymbols
 from dotnetdiag.live.events import OWN_PROVIDERS
@@ -50,7 +51,7 @@ def answer(kind: str, *pieces: bytes, has_all: bool = True, lasted_s: float = 1.
             return asked.result()
 
 
-UNNAMED = {NO_NAMES: NOT_TOLD, CUT: NOT_TOLD}
+UNNAMED = {NO_NAMES: NOT_TOLD, CUT: NOT_TOLD, TOO_LATE: NO_START}
 """What is said of recordings, and of sessions in its place."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dotnetdiag._dataclasses import dataclass, replace
+from dotnetdiag.analysis.recorded_keywords import recorded_keywords
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.profile import Array
@@ -39,6 +40,10 @@ class RuntimeFacts:
     """Of several those that are NativeAOT's."""
     major: int = 0
     """Of its version; 0: not known."""
+    keywords: int = 0
+    """Of its provider those that are known to have been recorded; others may have been, of which nothing came."""
+    level: int = 0
+    """Up to which its events are known to have been."""
 
     def of(self, pid: int) -> RuntimeFacts:
         """Of one of several processes."""
@@ -81,11 +86,14 @@ def facts_of(trace: Trace) -> Callable[[], RuntimeFacts]:
     def facts() -> RuntimeFacts:
         untold = frozenset(untold_processes(trace))
         some = bool(untold) and untold < {one.pid for one in trace.processes}
+        keywords, level = recorded_keywords(trace)
         return RuntimeFacts(
             is_native=is_of_native(trace),
             tells_states=some or not untold,
             untold=untold if some else frozenset(),
             native=frozenset(one.pid for one in trace.processes if _is_native(one)),
+            keywords=keywords,
+            level=level,
         )
 
     return facts

@@ -20,7 +20,7 @@ from dotnetdiag.analysis.answers import answer_table, number, whole
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.exceptions import THROWN, ExceptionsFold
-from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, Seconds, fold, recorded_in, seconds_of
+from dotnetdiag.analysis.fold import FOLDED_ROWS, LossesToTell, OfTypes, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.gc_events import START
 from dotnetdiag.analysis.jit import JitFold
@@ -30,7 +30,7 @@ from dotnetdiag.analysis.native import NO_LOADER, NO_STATES, RuntimeFacts, are_s
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Table
@@ -64,6 +64,9 @@ KINDS = {
     "exceptions": ("exceptions", "exception"),
 }
 """Of what is counted what it is, and which keyword of the runtime's has its events."""
+_RECORDED_BY = {"bind": (0x4, 4), "compile": (0x10, 5), "pause": (0x1, 4), "exceptions": (0x8000, 2)}
+"""Of the same that keyword as a number, and the level of the events."""
+_LOADER = 0x8
 _TELLS: Mapping[str, Callable[[EventSchema], bool]] = {
     "bind": having(BIND),
     "compile": having(JITTED),
@@ -79,10 +82,19 @@ PART = "this is a part of a recording, whose events begin at {:.3f} s: what was 
 """Said of one whose events begin later than :data:`PART_S`: a start has some before, mostly."""
 BEGUN = "this is a part of a recording, whose events begin at {:.3f} s: the program had been loaded by then"
 """Said in the place of the phases: which of the assemblies is the program, and when its first method was compiled, is not told."""
+_WHAT = "--clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose"
 NO_START = (
     "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on: "
-    "trace collect --clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose -- COMMAND"
+    f"trace collect {_WHAT} -- COMMAND"
 )
+TOO_LATE = "the recording does not begin with the program: record the same from its first instruction on: trace collect … -- COMMAND"
+"""Said in its place of one that has events of the loader."""
+NO_LOADS = f"the recording has nothing of the program's loader, which tells of its phases (record with {_WHAT} too)"
+"""Said in its place of one that begins with the runtime."""
+NO_PROGRAM = "no assembly was loaded but those of .NET: which is the program, and when it began, is not told"
+"""Said of one that has both."""
+MOST_NAMED = 20
+"""Processes that an error lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,17 +122,18 @@ class StartupReport(Report):
     totals: StartupTotals
 
 
-def startup(trace: Trace, first_s: float | None = None) -> StartupReport:
-    """What the first seconds of a recording went into (None: :data:`FIRST_S`). Raises UsageError for a time that is none."""
-    (made,) = fold(
-        trace, StartupFold(first_s=first_s, seconds=seconds_of(trace), runtime=facts_of(trace)), rows=FOLDED_ROWS // 2
-    )
+def startup(trace: Trace, first_s: float | None = None, process: int | None = None) -> StartupReport:
+    """What the first seconds of a process went into (None: :data:`FIRST_S`, and the process that started first). Raises UsageError for a time that
+    is none, UnknownName for a process that the recording has nothing of.
+    """
+    asked = StartupFold(first_s=first_s, process=process, seconds=seconds_of(trace), runtime=facts_of(trace))
+    (made,) = fold(trace, asked, rows=FOLDED_ROWS // 2)
     return made
 
 
 class StartupFold:
-    """What :func:`startup` asks, window by window. ``seconds``: how long was recorded, which bounds what is looked at; ``runtime``: of what
-    runtime, asked in the end.
+    """What :func:`startup` asks, window by window. ``process``: of which; None: of the one that started first. ``seconds``: how long was recorded,
+    which bounds what is looked at; ``runtime``: of what runtime, asked in the end.
     """
 
     needs_activities = False
@@ -129,13 +142,14 @@ class StartupFold:
         self,
         *,
         first_s: float | None = None,
+        process: int | None = None,
         seconds: Seconds = None,
         runtime: Callable[[], RuntimeFacts] = RuntimeFacts,
     ) -> None:
         first_s = FIRST_S if first_s is None else first_s
         if not first_s > 0 or first_s == np.inf:
             raise UsageError(f"the first {first_s} s: give a time above 0")
-        self._first_s, self._seconds, self._runtime = first_s, seconds, runtime
+        self._first_s, self._process, self._seconds, self._runtime = first_s, process, seconds, runtime
         texts = Texts()
         self._texts = texts
         self._started = KeptEvents(having(STARTED))
@@ -149,9 +163,10 @@ class StartupFold:
         self._losses = LossesToTell()
         self._context: Context | None = None
 
-        self._recorded: set[str] = set()  # of KINDS those of which events came, at whatever time
+        self._kinds = {name: OfTypes(tells) for name, tells in _TELLS.items()}
+        self._recorded = set[tuple[int, str]]()  # of which of KINDS events of a process came, at whatever time
+        self._pids = set[int]()
         self._is_fed = False
-        self._last_schemas: Mapping[int, EventSchema] | None = None
         self._marking = (self._assemblies, self._started, self._modules, self._jitted)
         self._counting = (self._loader, self._jit, self._gc, self._exceptions, self._cpu)
 
@@ -165,9 +180,7 @@ class StartupFold:
         """
         self._losses.of(window)
         self._context = window.trace
-        if window.schemas is not self._last_schemas:
-            self._last_schemas = window.schemas
-            self._recorded |= {name for name, tells in _TELLS.items() if any(map(tells, window.schemas.values()))}
+        self._note_processes(window)
         for marking in self._marking:
             marking.feed(window)
         looked_at = self._within_reach(window)
@@ -175,29 +188,50 @@ class StartupFold:
             for counting in self._counting:
                 counting.feed(looked_at)
 
+    def _note_processes(self, window: EventTable) -> None:
+        """Whose events a window has, and of which kinds."""
+        pids = window.numpy("pid")
+        seen = distinct(pids).tolist()
+        self._pids.update(seen)
+        for name, types in self._kinds.items():
+            missing = [pid for pid in seen if (pid, name) not in self._recorded]
+            if missing and len(rows := types.rows(window)):
+                self._recorded |= {(pid, name) for pid in distinct(pids[rows]).tolist()}
+
     def _within_reach(self, window: EventTable) -> EventTable | None:
-        """The part of a window that may count, None where it has none. The process is that of the last of these events that came first."""
-        began = next((float(kept.ms[0]) for kept in self._began() if len(kept)), 0.0)
-        reach_ms = began + 1000.0 * (self._first_s + WAITED_S)
+        """The part of a window that may count, None where it has none. The process is that of the last of these events that came first, or the
+        one that is asked for, of which all counts until it has begun.
+        """
+        if self._process is not None and len(window):
+            window = window.some(np.flatnonzero(window.numpy("pid") == self._process))
+        began = self._begin_ms()
+        reach_ms = np.inf if began is None else began + 1000.0 * (self._first_s + WAITED_S)
         if not len(window) or float(window.slice(len(window) - 1, len(window)).numpy("ms")[0]) < reach_ms:
             return window
         count = int(np.searchsorted(window.numpy("ms"), reach_ms))
         is_first, self._is_fed = not self._is_fed, True  # there is an answer where nothing came in time, too
         return window.slice(0, count) if count or is_first else None
 
+    def _begin_ms(self) -> float | None:
+        """When the process began that is told, as far as is known by now; None: the one that is asked for has not."""
+        began = next((float(kept.ms[0]) for kept in self._began() if len(kept)), None)
+        return 0.0 if began is None and self._process is None else began
+
     def _began(self) -> tuple[Kept, ...]:
-        """Events of which the first tells which process started first: of one that only began, and tells of no loads, nothing else is told."""
-        return tuple(one.all() for one in self._marking)
+        """Events of which the first tells which process started first: of one that only began, and tells of no loads, nothing else is told. Those of
+        the process that is asked for, if one is.
+        """
+        kept = (one.all() for one in self._marking)
+        return tuple(kept if self._process is None else (one.of_process(self._process) for one in kept))
 
     def result(self) -> StartupReport:
-        """The answer."""
+        """The answer. Raises UnknownName for a process of which nothing came."""
         pid, program, marks = self._marks()
         loader, jit, gc = self._loader.result(), self._jit.result(), self._gc.result()
         tables = (loader.assemblies, loader.binds, jit.methods, gc.collections, self._exceptions.result().thrown)
         recorded = recorded_in(self._seconds)
         own = None if recorded is None else recorded.by_process.get(pid)
-        others = {one for table in tables for one in distinct(_pids(table)).tolist()}
-        others |= set() if recorded is None else recorded.by_process.keys()
+        others = self._pids | (set() if recorded is None else recorded.by_process.keys())
         others -= {pid, 0}  # which is the kernel's
         assemblies, binds, methods, collections, thrown = (_of_process(table, pid) for table in tables)
         cpu = self._cpu.result()
@@ -229,22 +263,29 @@ class StartupFold:
         running = cpu.in_states(State.CPU) if len(cpu) and cpu.unit == "ms" and has_states else None
         profile = cpu if running is None else running
         profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile
-        has_start = marks[0] > 0 or bool(len(self._started.all()))
+        has_start = bool(len(self._started.all().of_process(pid)))
         missing_s = 0.0 if recorded is None else recorded.missing_s(pid)
         has_begun = program is not None and self._has_program(pid, 1000.0 * missing_s)
         is_told = program is not None and has_start and not has_begun
-        lacking = [name for name in KINDS if not len(parts[name][0]) and (others or name not in self._recorded)]
+        lacking = [
+            name
+            for name, (keyword, level) in _RECORDED_BY.items()
+            if not len(parts[name][0])
+            and (pid, name) not in self._recorded
+            and not (runtime.keywords & keyword and runtime.level >= level)
+        ]
         if is_told:
             is_of_several = self._context is not None and self._context.meaning.is_of_several
             is_of_several &= recorded is None or pid not in recorded.by_process
             told_states = has_states or not len(cpu)
-            notes = _notes(pid, len(others), lacking, has_states=told_states, is_of_several=is_of_several)
+            left_out = 0 if self._process is not None else len(others)
+            notes = _notes(pid, left_out, lacking, has_states=told_states, is_of_several=is_of_several)
             if missing_s > PART_S:
                 notes = (PART.format(missing_s), *notes)
         elif has_begun:
             notes = (BEGUN.format(missing_s),)
         else:
-            notes = (NO_LOADER,) if runtime.is_native else (NO_START,)
+            notes = (_why_untold(runtime, has_start=has_start),)
         rows = np.arange(len(PHASES) if is_told else 0)
         low, high = np.minimum(edges[:-1], self._end_ms), np.minimum(edges[1:], self._end_ms)
         there = rows[(high > low)[rows]]
@@ -288,6 +329,9 @@ class StartupFold:
         """The process that started first, the assembly of its program, and when the phases behind the first begin."""
         began = self._began()
         pid = next((int(kept.pid[0]) for kept in began if len(kept)), 0)
+        if self._process is not None:
+            pid = self._process
+            self._require(pid)
         assemblies, started, modules, jitted = (kept.of_process(pid) for kept in began)
         begun = float(started.ms[0]) if len(started) else 0.0
         names = [self._texts[one].partition(",")[0] for one in assemblies["FullyQualifiedAssemblyName"].tolist()]
@@ -307,6 +351,17 @@ class StartupFold:
         of_own = modules["ModuleID"][modules["AssemblyID"] == assemblies["AssemblyID"][own]]
         first = jitted.ms[np.isin(jitted["ModuleID"], of_own)]
         return pid, names[own], [begun, core_ms, loaded, max(loaded, float(first[0]) if len(first) else loaded)]
+
+    def _require(self, pid: int) -> None:
+        """Raises UnknownName for a process of which nothing came."""
+        if pid in self._pids:
+            return
+        there = [str(one) for one in sorted(self._pids - {0})]
+        more = [] if len(there) <= MOST_NAMED else [f"{len(there) - MOST_NAMED:,} others"]
+        listed = ", ".join([*there[:MOST_NAMED], *more]) or "none"
+        raise UnknownName(
+            "process", str(pid), where=f"in the recording; there {'is' if len(there) < 2 else 'are'} {listed}"
+        )
 
     def _has_program(self, pid: int, before_ms: float) -> bool:
         """Whether a module of a process was loaded before a time that is not of the framework: of a part they are there for the names they give."""
@@ -377,7 +432,8 @@ def _notes(pid: int, others: int, lacking: Sequence[str], *, has_states: bool, i
     made = []
     if others:
         made.append(
-            f"this is process {pid}, the first that started; the others in the recording ({others}) are left out"
+            f"this is process {pid}, the first that started; the others in the recording ({others}) are left out "
+            "(--process PID chooses one)"
         )
     if is_of_several:
         made.append(NO_END)
@@ -388,13 +444,21 @@ def _notes(pid: int, others: int, lacking: Sequence[str], *, has_states: bool, i
     return tuple(made)
 
 
+def _why_untold(runtime: RuntimeFacts, *, has_start: bool) -> str:
+    """What is said in the place of the phases, of a recording of such a runtime. What it has is not asked for."""
+    if runtime.is_native:
+        return NO_LOADER
+    if runtime.keywords & _LOADER:
+        return NO_PROGRAM if has_start else TOO_LATE
+    return NO_LOADS if has_start else NO_START
+
+
 def no_events(lacking: Sequence[str]) -> str:
     """What is said of those of :data:`KINDS` of which nothing came."""
     what, keywords = zip(*(KINDS[name] for name in lacking), strict=True)
     level = " --clreventlevel verbose" if "compile" in lacking else ""
     return (
-        f"no {' or '.join(what)}: there were none, or the recording lacks their events (record with --clrevents "
-        f"{'+'.join(keywords)}{level} too)"
+        f"no {' or '.join(what)}: there were none, or they were not recorded (--clrevents {'+'.join(keywords)}{level})"
     )
 
 

@@ -16,11 +16,17 @@ from dotnetdiag.cli.shown_startup import ROWS, show
 @files_argument()
 @click.option("--first", "first", metavar="TIME", help="Look at so much of the recording: 800ms, 3s.  [default: 5s]")
 @click.option(
+    "--process",
+    type=int,
+    metavar="PID",
+    help="Of a recording of several processes.  [default: that which started first]",
+)
+@click.option(
     "-n", "--number", type=click.IntRange(min=0), default=ROWS, show_default=True, help="How many of the longest."
 )
 @lines_options
 @report_options
-def startup(file: Path, first: str | None, number: int, form: str) -> None:
+def startup(file: Path, first: str | None, process: int | None, number: int, form: str) -> None:
     """Show what the start of the program of a trace FILE went into, by phase, and what took longest.
 
     The formats for programs have a row for each phase. It needs a recording from the first instruction on, with the loader and
@@ -30,6 +36,7 @@ def startup(file: Path, first: str | None, number: int, form: str) -> None:
     dotnetdiag trace collect --clrevents loader+assemblyloader+jit --clreventlevel verbose -o app.nettrace -- dotnet app.dll
     dotnetdiag trace report app.nettrace startup
     dotnetdiag trace report app.nettrace startup --first 800ms --json | jq .phases
+    dotnetdiag trace report all.nettrace startup --process 1234
     """
     be_lean()
     from dotnetdiag.recipes.questions import startup as ask
@@ -38,6 +45,6 @@ def startup(file: Path, first: str | None, number: int, form: str) -> None:
         "startup",
         file,
         form,
-        lambda trace: ask(trace, first=first),
+        lambda trace: ask(trace, first=first, process=process),
         people=lambda made: show(made, number),
     )

@@ -54,6 +54,7 @@ _WEB = (
 
 
 _USUAL = RuntimeFacts()
+_NO_START = "no start was told of: the program ran already (give the COMMAND that starts it), or it is of NativeAOT, which tells of none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +175,9 @@ _ALONE: Mapping[str, LiveKind] = {
         SAMPLER,
         asks_runtime=True,
         is_timed=True,
-        NO_START="no start was told of: the program ran already (give the COMMAND that starts it), or it is of NativeAOT, which tells of none",
+        NO_START=_NO_START,
+        TOO_LATE=_NO_START,
+        NO_LOADS="it began, and told of no assembly that it loaded",
     ),
     "tasks": _kind("tasks", "TasksFold", f"{_TPL}:0xb:5", NO_EVENTS="no tasks: none was awaited"),
     "threadpool": _kind(

@@ -311,7 +311,7 @@ def logs(source: PathText | Trace) -> LogReport:
         return ask(trace)
 
 
-def startup(source: PathText | Trace, first: float | str | None = None) -> StartupReport:
+def startup(source: PathText | Trace, first: float | str | None = None, *, process: int | None = None) -> StartupReport:
     """What the ``first`` seconds (or ``"800ms"``; None: 5) of a recording from the start of a program went into: ``.phases`` is a table with a row
     for each phase, ``.longest`` what took longest (``kind name start_ms duration_ms``), ``.profile`` the samples of that time, ``.totals`` with
     ``program`` and ``main_ms`` (when its first method was compiled), ``.notes`` what the recording lacks.
@@ -319,13 +319,16 @@ def startup(source: PathText | Trace, first: float | str | None = None) -> Start
     Columns of ``phases``: ``phase``, ``start_ms``, ``duration_ms``, ``assemblies``, ``bind_ms``, ``methods``, ``compile_ms``, ``collections``,
     ``pause_ms``, ``exceptions``, ``cpu_ms`` (None without samples; the others too where the process has no event of their kind).
 
-    Raises UsageError and GrammarError for a time that is none; InputError and FormatError for a path, as ``open``.
+    ``process`` is the id of one, in a recording of several; None: the one that started first.
+
+    Raises UsageError and GrammarError for a time that is none, UnknownName for a process that the recording has nothing of; InputError and
+    FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.startup import startup as ask
     from dotnetdiag.durations import time_of
 
     with opened(source) as trace:
-        return ask(trace, time_of(first))
+        return ask(trace, time_of(first), process)
 
 
 def threads(source: PathText | Trace) -> ThreadReport:
