@@ -476,6 +476,28 @@ def test_methods_of_a_start_are_below_the_phase_in_which_they_were_compiled() ->
     ]
 
 
+@pytest.mark.parametrize(("length", "is_cut"), [(149.0, False), (151.0, True), (4950.0, True)])
+def test_a_start_is_drawn_without_most_of_what_the_program_did_then(length: float, is_cut: bool) -> None:
+    """All of 5 s is as wide as the page, and what comes before the program a few pixels of it."""
+    phases = [
+        {"phase": "the runtime starts", "start_ms": 1000.0, "duration_ms": 50.0},
+        {"phase": "the program", "start_ms": 1050.0, "duration_ms": length},
+    ]
+    longest = [
+        {"kind": "method", "name": f"App.M{ms}()", "start_ms": ms, "duration_ms": 1.0}
+        for ms in (1060.0, 1199.0, 1200.5)
+    ]
+    chart = chart_of("startup", SimpleNamespace(phases=Table.of_rows(phases), longest=Table.of_rows(longest)))
+    assert chart is not None
+    assert [row["label"] for row in chart["rows"]][2:] == [
+        f"method App.M{ms}()" for ms in ((1060.0, 1199.0) if is_cut else (1060.0, 1199.0, 1200.5))
+    ]
+    note = (
+        f"drawn are the first 200 ms of the {50 + length:,.0f} that were looked at; what began later is in the tables"
+    )
+    assert (chart.get("end"), chart.get("note")) == ((1200.0, note) if is_cut else (None, None))
+
+
 def test_each_bar_of_advice_says_what_it_is_of() -> None:
     findings = Table(
         {"severity": [9.0, 5.0], "question": ["requests", "requests"], "text": ["some failed", "some are slow"]}

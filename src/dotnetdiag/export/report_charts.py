@@ -5,7 +5,8 @@
 "hint"}]`` are times that stand out. Without ``end`` it spans what there is.
 ``{"kind": "treemap"|"bars", "unit": …, "items": [{"label", "value", "hint"}]}``, ``"methods": true`` where labels are names of methods
 ``{"kind": "waterfall", "rows": [{"label", "start", "length", "depth", "hint", "bad"}]}``, in ms; a length may be null.
-``"method"`` is where the name of a method begins in a label. With ``"since"`` starts are those since it, not since that of the recording
+``"method"`` is where the name of a method begins in a label. With ``"since"`` starts are those since it, not since that of the recording. With
+``"end"`` (ms) bars are cut there, and ``"note"`` says what part is drawn.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ MOST_FAILED = MOST_SPANS // 4
 """Spans that are drawn of requests that failed, however slow others are."""
 MOST_HEAPS = 2
 """Of several processes those with the largest are drawn: areas have two colours."""
+MOST_BEHIND = 3
+"""Of a start the last phase, which lasts as long as was looked at, is drawn for so many times the length of all before it: of 5 s these were a few
+pixels."""
 CONNECTION = "connection"
 FAILED = 500
 """Of a status: from here on it is the fault of who answers."""
@@ -409,11 +413,14 @@ def _share(group: Array, is_inner: Array, length: Array) -> Array:
 
 
 def _startup(made: Any) -> Chart | None:
-    """The phases, and below each what took longest of what began in it."""
+    """The phases, and below each what took longest of what began in it; of the last its begin, where it is long."""
     hints = ("assemblies", "methods", "compile_ms", "collections", "pause_ms", "exceptions", "cpu_ms")
     phases = [_span(row, ("phase",), hints) for row in made.phases]
+    part = _begin_of_start(phases)
     longest = []
     for row in made.longest[:MOST_SPANS]:
+        if row["start_ms"] >= part.get("end", np.inf):
+            continue
         span = {**_span(row, ("kind", "name"), ()), "depth": 1}
         longest.append({**span, "method": len("method ")} if row["kind"] == "method" else span)
     # each lies behind the last phase that began before it did
@@ -424,7 +431,21 @@ def _startup(made: Any) -> Chart | None:
         *((at, 1, one["start"]) for at, one in zip(of.tolist(), longest, strict=True)),
     ]
     rows = [*phases, *longest]
-    return _spans([rows[at] for at in sorted(range(len(rows)), key=places.__getitem__)])
+    drawn = _spans([rows[at] for at in sorted(range(len(rows)), key=places.__getitem__)])
+    return {**drawn, **part} if drawn else None
+
+
+def _begin_of_start(phases: Sequence[Chart]) -> Chart:
+    """Up to where a start is drawn, with what says so; nothing where that is all of it."""
+    if len(phases) < 2:
+        return {}
+    first, last = phases[0], phases[-1]
+    begin, whole = first["start"], last["start"] + last["length"] - first["start"]
+    length = (1 + MOST_BEHIND) * (last["start"] - begin)
+    if not 0 < length < whole:
+        return {}
+    note = f"drawn are the first {length:,.0f} ms of the {whole:,.0f} that were looked at; what began later is in the tables"
+    return {"end": round(begin + length, 3), "note": note}
 
 
 def _span(row: Mapping[str, Any], labels: tuple[str, ...], hints: tuple[str, ...]) -> Chart:

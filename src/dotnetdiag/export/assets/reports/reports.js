@@ -175,12 +175,14 @@
 
   function waterfall(box, chart) {
     box.classList.toggle("tall", chart.rows.length > 25);
+    if (chart.note) element(box, "div", chart.note, "legend");
     const width = box.clientWidth - 16, ROW = 18, names = Math.min(320, width * 0.4), height = chart.rows.length * ROW + 24;
     const svg = shape(box, "svg", { height, viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMinYMin" });
     let first = Infinity, last = -Infinity;
     for (const row of chart.rows) { first = Math.min(first, row.start); last = Math.max(last, row.start + (row.length || 0)); }
+    if (chart.end !== undefined) last = Math.min(last, chart.end);
     if (!(last > first)) last = first + 1;
-    const x = ms => names + (ms - first) / (last - first) * (width - names - 70);
+    const x = ms => names + (Math.min(ms, last) - first) / (last - first) * (width - names - 70);
     chart.rows.forEach((row, at) => {
       const begin = Math.min(row.depth, 8) * 10, y = at * ROW, end = row.length === null ? last : row.start + row.length;
       if (!row.depth && at) shape(svg, "line", { class: "grid", x1: 0, x2: width, y1: y, y2: y });
