@@ -28,6 +28,14 @@ class Asked:
         return "the answer"
 
 
+@pytest.mark.parametrize("is_filtered", [False, True])
+def test_nothing_is_said_to_be_filtered_out_where_nobody_gave_a_filter(is_filtered: bool) -> None:
+    """What the runtime says of itself was told as if something of a report was lost."""
+    said = trace_watch.account_text(Account(shown=1200, filtered=2, naming=5), "read", is_filtered=is_filtered)
+    kept_back = "2 filtered out, " if is_filtered else ""
+    assert said == f"1,200 events read, {kept_back}0 missed in the target, 0 missed here, 5 named methods"
+
+
 @pytest.mark.parametrize("is_gone", [False, True])
 @pytest.mark.parametrize("ended", [None, "the stream ended without an end"])
 def test_a_report_of_a_process_that_is_killed_is_printed_and_ends_as_a_watch_does(

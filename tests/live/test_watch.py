@@ -32,7 +32,7 @@ PYTHON = [sys.executable, "-m", "dotnetdiag.cli.main"]
 FLOOD = "Workload-Manifest:0xffffffffffffffff:5"
 CLR = "Microsoft-Windows-DotNETRuntime"
 ACCOUNT = re.compile(
-    r"([\d,]+) events shown, ([\d,]+) filtered out, ([\d,]+) missed in the target, ([\d,]+) missed here"
+    r"([\d,]+) events shown(?:, ([\d,]+) filtered out)?, ([\d,]+) missed in the target, ([\d,]+) missed here"
     r"(?:, ([\d,]+) came after the end)?$"
 )
 

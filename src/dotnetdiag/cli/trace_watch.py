@@ -131,7 +131,7 @@ def watch(
     --report what a question comes to at the end, with the providers that it needs, and those that are named too.
 
     Ends with Ctrl-C, after --duration or --limit, or with the process. The last line on stderr says how many events were shown,
-    how many the filters kept back, and how many were missed: in the target, whose buffers were full, or here.
+    how many --event and --where kept back, and how many were missed: in the target, whose buffers were full, or here.
     Without providers those of the profile dotnet-common are watched.
 
     \b
@@ -190,10 +190,19 @@ def watch(
             finished = _print(live, blocks(shown, form), stdout_bytes(), says_missed=False)
     if not finished:
         lead_stdout_nowhere()
-    _end(live, shown.notes, source, exited, "shown" if shown is live else "read")
+    is_filtered = bool(options.names or options.where)
+    _end(live, shown.notes, source, exited, taken="shown" if shown is live else "read", is_filtered=is_filtered)
 
 
-def _end(live: LiveEvents, notes: Iterable[str], source: Source, exited: Callable[..., int | None], taken: str) -> None:
+def _end(
+    live: LiveEvents,
+    notes: Iterable[str],
+    source: Source,
+    exited: Callable[..., int | None],
+    *,
+    taken: str,
+    is_filtered: bool,
+) -> None:
     """Say how the session ended, and end as that says: also of a process that was gone before."""
     from dotnetdiag.recipes.outcome import EXIT_WAIT_S
 
@@ -203,7 +212,7 @@ def _end(live: LiveEvents, notes: Iterable[str], source: Source, exited: Callabl
     if gone is not None:
         died = " before the session had its end: the last events may be missing" if live.ended else ""
         echo(f"note: process {gone} has exited{died}", err=True)
-    echo(account_text(live.account, taken), err=True)
+    echo(account_text(live.account, taken, is_filtered=is_filtered), err=True)
     if live.aborted:
         raise KeyboardInterrupt
     if source.exit_code is not None:
@@ -231,7 +240,7 @@ def _report(
         echo("Watching. Press <Ctrl+C> to end, and see the report.", err=True)
         made = asked.result()
     page.deliver(kind, made, form)
-    _end(asked.live, asked.notes, source, exited, "read")
+    _end(asked.live, asked.notes, source, exited, taken="read", is_filtered=False)
 
 
 def _pieces(live: LiveEvents, form: str, fields: tuple[str, ...]) -> Iterator[bytes]:
@@ -298,12 +307,14 @@ def _write(file: IO[bytes], data: bytes, live: LiveEvents) -> bool:
     return True
 
 
-def account_text(account: Account, taken: str = "shown") -> str:
-    """One line that says where the events went; those that were given out were ``taken``."""
+def account_text(account: Account, taken: str = "shown", *, is_filtered: bool) -> str:
+    """One line that says where the events went; those that were given out were ``taken``. Where nobody gave a filter nothing is said of those that
+    it kept back: they are what the runtime says of itself in every session.
+    """
     lost = account.missed_in_target
     parts = [
         f"{account.shown:,} events {taken}",
-        f"{account.filtered:,} filtered out",
+        *([f"{account.filtered:,} filtered out"] if is_filtered else []),
         "losses in the target not known" if lost is None else f"{lost:,} missed in the target",
         f"{account.missed_here:,} missed here",
     ]
