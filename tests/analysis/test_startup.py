@@ -139,6 +139,7 @@ def test_the_process_is_chosen(is_told: bool, tmp_path: Path) -> None:
     for name in ("phase", "duration_ms", "assemblies", "methods", "collections", "exceptions"):
         assert chosen.phases.values(name)[:last] == pytest.approx(one.phases.values(name)[first:last])
     assert chosen.totals.program == one.totals.program
+    assert (dd.startup(trace).totals.others, chosen.totals.others, one.totals.others) == (1, None, None)
     assert not any("left out" in note for note in chosen.notes)
     assert len(dd.startup(trace, process=other).phases) == 0
 

@@ -19,7 +19,7 @@ from uuid import UUID
 
 import pytest
 from tests.cli.test_commands import in_terminal, run
-from tests.nettrace.recordings import data_of, recordings
+from tests.nettrace.recordings import data_of, recording, recordings
 
 import dotnetdiag as dd
 from dotnetdiag.analysis.method_words import short
@@ -360,6 +360,20 @@ def test_a_process_that_is_not_in_a_recording_is_answered_with_those_that_are(fi
     done = run("trace", "report", str(file), "startup", "--process", "5")
     assert (done.returncode, done.stderr) == (3, f"error: no process '5' in the recording; there is {pid}\n")
     assert run("trace", "report", str(file), "startup", "--process", str(pid)).returncode == 0
+
+
+def test_a_start_that_is_late_in_a_recording_is_told_from_its_begin(tmp_path: Path) -> None:
+    """And the option is named that tells of the others."""
+    alone, path = recording("startup-10.nettrace"), tmp_path / "two.nettrace"
+    dd.merge([recording("gccollect-10.nettrace"), alone], path)
+    pid = dd.open(alone).raw.process.pid
+    chosen = run("trace", "report", str(path), "startup", "--process", str(pid)).stdout.splitlines()
+    first = run("trace", "report", str(path), "startup").stdout.splitlines()
+    (at, said), *_ = [(at, line) for at, line in enumerate(chosen) if line.startswith("the first ")]
+    assert re.fullmatch(r"the first 10\d ms from [\d,.]+ ms on; workload began after 7\d\.\d", said)
+    assert first[0].startswith(f"note: this is process {pid}")
+    assert "note: --process PID shows another" in first
+    assert first[first.index(said) :] == chosen[at:]
 
 
 def gc_report(stacks: list[list[str]]) -> Any:

@@ -99,12 +99,15 @@ MOST_NAMED = 20
 
 @dataclass(frozen=True, kw_only=True)
 class StartupTotals:
-    """``end_ms``: up to where was looked. ``program``: the assembly of the program; ``main_ms``: when its first method ran. None: not told."""
+    """``end_ms``: up to where was looked. ``program``: the assembly of the program; ``main_ms``: when its first method ran. ``others``: how many
+    processes are left out, where none was asked for. None: not told, or none.
+    """
 
     end_ms: float
     program: str | None
     main_ms: float | None
     cpu_ms: float | None
+    others: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,11 +277,11 @@ class StartupFold:
             and (pid, name) not in self._recorded
             and not (runtime.keywords & keyword and runtime.level >= level)
         ]
+        left_out = 0 if self._process is not None else len(others)
         if is_told:
             is_of_several = self._context is not None and self._context.meaning.is_of_several
             is_of_several &= recorded is None or pid not in recorded.by_process
             told_states = has_states or not len(cpu)
-            left_out = 0 if self._process is not None else len(others)
             notes = _notes(pid, left_out, lacking, has_states=told_states, is_of_several=is_of_several)
             if missing_s > PART_S:
                 notes = (PART.format(missing_s), *notes)
@@ -320,7 +323,11 @@ class StartupFold:
             longest=self._longest(lasting if is_told else {}, notes),
             profile=profile,
             totals=StartupTotals(
-                end_ms=self._end_ms, program=program, main_ms=marks[-1] if is_told else None, cpu_ms=ran
+                end_ms=self._end_ms,
+                program=program,
+                main_ms=marks[-1] if is_told else None,
+                cpu_ms=ran,
+                others=left_out or None,
             ),
             notes=notes,
         )
@@ -432,8 +439,7 @@ def _notes(pid: int, others: int, lacking: Sequence[str], *, has_states: bool, i
     made = []
     if others:
         made.append(
-            f"this is process {pid}, the first that started; the others in the recording ({others}) are left out "
-            "(--process PID chooses one)"
+            f"this is process {pid}, the first that started; the others in the recording ({others}) are left out"
         )
     if is_of_several:
         made.append(NO_END)

@@ -35,12 +35,15 @@ def show(made: StartupReport, number: int) -> None:
     """Print it for people: ``number`` of what took longest."""
     for note in made.notes:
         echo(f"note: {note}")
+    if made.totals.others:
+        echo("note: --process PID shows another")
     if not len(made.phases):
         return
-    totals = made.totals
-    began = "" if totals.main_ms is None else f"; {totals.program} began after {totals.main_ms:,.1f}"
-    echo(f"the first {totals.end_ms:,.0f} ms{began}")
-    phases = made.phases.to_pylist()
+    phases, totals = made.phases.to_pylist(), made.totals
+    begin_ms = phases[0]["start_ms"]
+    from_ms = f" from {begin_ms:,.1f} ms on" if begin_ms else ""
+    began = "" if totals.main_ms is None else f"; {totals.program} began after {totals.main_ms - begin_ms:,.1f}"
+    echo(f"the first {totals.end_ms - begin_ms:,.0f} ms{from_ms}{began}")
     told = [one for one in _COLUMNS if any(row[one[1]] is not None for row in phases)]
     heads = tuple(head for head, _, _ in told)
     cells = [(*(f"{row[name]:{form}}" for _, name, form in told), row["phase"]) for row in phases]
