@@ -88,6 +88,19 @@ def test_what_belongs_together_is_told_by_activities_then_by_a_number_then_by_th
     assert threads["stop_tid"].to_pylist() == [1, 1, 2]
 
 
+def test_a_filter_is_of_what_begins_and_changes_no_pair() -> None:
+    """Of nested ones the outer would end with the end of the inner, were that left out before."""
+    nested = recorded([(1, 1, 7), (1, 1, 8), (2, 1, 7), (2, 1, 7), (2, 1, 9), (1, 1, 7)])
+    whole = dd.spans(nested, START, STOP, by="tid")
+    some = dd.spans(nested, START, STOP, by="tid", where="Id == 7")
+    assert pairs(whole) == [(0, 3), (1, 2), (5, None)]
+    assert pairs(some) == [(0, 3), (5, None)]
+    assert some.notes == ("by tid", "where Id == 7", f"1 without {STOP}", f"1 {STOP} without {START}")
+    assert len(dd.spans(nested, START, STOP, by="tid", where="Size > 77")) == 0
+    with pytest.raises(UnknownName, match="'Colour'"):
+        dd.spans(nested, START, STOP, where="Colour == 7")
+
+
 def test_what_happens_in_one_tick_is_in_the_order_of_its_thread() -> None:
     follow = recorded([(1, 1, 7), (2, 1, 7), (1, 1, 8), (2, 1, 8)], apart=0)
     assert pairs(dd.spans(follow, START, STOP, by="tid")) == [(0, 1), (2, 3)]

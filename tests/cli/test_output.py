@@ -224,17 +224,29 @@ def test_spans_show_the_longest_and_give_all_to_programs() -> None:
     said = printed((*line, "-n", "2")).decode().splitlines()
     assert said[0].startswith("22 from GC/Start to GC/Stop, by Count")
     assert said[1].startswith("ms: least 0.")
-    assert len(said) == 7
+    assert re.fullmatch(r"ms by Reason: Induced [\d.]+ \(10\), AllocSmall [\d.]+ \(12\)", said[2])
+    assert len(said) == 8
     assert said[-1] == "20 more"
     rows = json.loads(printed(line, "--json"))
     assert len(rows) == 22
     longest = max(rows, key=lambda row: row["duration_ms"])
-    assert f"{longest['duration_ms']:,.3f}" in said[4]
-    assert "Reason=Induced" in said[4]
-    assert "ClrInstanceID" not in said[4]
+    assert f"{longest['duration_ms']:,.3f}" in said[5]
+    assert "Reason=Induced" in said[5]
+    assert "ClrInstanceID" not in said[5]
     assert "ClrInstanceID=0" in said[0]
     for form in ("csv", "sqlite"):
         assert rows_of(form, printed(line, "--format", form)) == 22
+
+
+def test_spans_of_some_starts_are_what_a_filter_says() -> None:
+    line = ("trace", "report", "spans", str(recording("gccollect-10.nettrace")), "GC/Start", "GC/Stop")
+    said = printed(line, "--where", "Depth == 2").decode().splitlines()
+    rows = [row for row in json.loads(printed(line, "--json")) if row["Depth"] == 2]
+    assert said[0].startswith(f"{len(rows)} from GC/Start to GC/Stop, by Count, where Depth == 2, ")
+    assert json.loads(printed(line, "--json", "--where", "Depth == 2")) == rows
+    assert printed(line, "--where", "Depth == 77").decode() == (
+        "0 from GC/Start to GC/Stop, by Count, where Depth == 77\n\n"
+    )
 
 
 @pytest.mark.parametrize(

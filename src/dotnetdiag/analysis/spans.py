@@ -15,9 +15,11 @@ from dotnetdiag.events.columns import Coded, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.events import passing
 from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
+from dotnetdiag.trace.where import Where
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -28,7 +30,9 @@ CROSSING = (
 )
 
 
-def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None = None) -> Table:
+def spans(
+    trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None = None, where: str | None = None
+) -> Table:
     """What begins with an event ``start`` and ends with an event ``stop``, by the time of the start.
 
     ``by`` names the columns that both have and that say which belong together; the start that came last and is still open is the one
@@ -36,10 +40,12 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
     ids of activities if all of both have one, else a field that numbers both (``Count`` of ``GC/Start``), else the thread, with a note where
     both begins and ends are left over. Always within a process.
 
+    ``where`` is a filter of the starts, as ``trace.events`` takes it: which belong together is found out of all, and those that pass are told.
+
     Columns: ``start_ms``, ``stop_ms``, ``duration_ms`` (None where the recording has no stop), ``pid``, ``tid``, ``stop_tid``, the fields
     of the start, and those of the stop, as ``stop_Name`` (``payload.Name`` where a column of ours is called so). Stops without a start
     are counted in the notes; one of a thread that has lost events since the start is none. Raises UnknownName for events or columns that are not
-    there, UsageError where an event is both.
+    there, UsageError where an event is both, GrammarError for a filter that does not parse.
     """
     first, last = trace[start], trace[stop]
     if first.schemas.keys() & last.schemas.keys():
@@ -56,6 +62,10 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
         is_own = tid == np.append(last.numpy("tid"), 0)[closed]
         is_lost = is_own & lost.of(pid, tid, begin[opened], end[closed])
         closed = np.where((closed < len(last)) & is_lost, len(last), closed)
+    loose = len(last) - np.count_nonzero(closed < len(last))
+    if where is not None:
+        is_meant = _passing(trace, start, first, where)[opened]
+        opened, closed = opened[is_meant], closed[is_meant]
     ended = closed < len(last)
     columns: dict[str, Column] = {
         "start_ms": Scalar(begin[opened], None, Kind.F8),
@@ -72,9 +82,9 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
             if not (prefix and shown in keys):
                 name = f"{prefix}payload.{field}" if name in columns else name
                 columns[name] = column.take(opened) if table is first else _or_none(column, closed)
-    loose = len(last) - int(ended.sum())
     open_still = len(opened) - int(ended.sum())
     notes = [f"by {', '.join(keys)}"]
+    notes += [f"where {where}"] if where is not None else []
     notes += [f"{open_still:,} without {stop}"] if open_still else []
     notes += [f"{loose:,} {stop} without {start}"] if loose else []
     notes += [CROSSING] if by is None and keys == [THREAD] and open_still and loose else []
@@ -85,6 +95,12 @@ def spans(trace: Trace, start: str, stop: str, *, by: str | Sequence[str] | None
         notes=notes,
         losses=trace.raw.losses,
     )
+
+
+def _passing(trace: Trace, start: str, first: EventTable, where: str) -> Array:
+    """Which of the starts pass a filter."""
+    trace.events(start, where=where)  # which says what is wrong with a name in it
+    return passing(first, Where(where))
 
 
 def _chosen(first: EventTable, last: EventTable) -> list[str]:

@@ -209,17 +209,19 @@ def report() -> None:
 @click.option(
     "--by", multiple=True, help="Columns that say what belongs together.  [default: activity, a number, or thread]"
 )
+@click.option("--where", help="Only what a START begins that passes this filter, as in: Reason == SuspendForGC")
 @click.option(
     "-n", "--number", type=click.IntRange(min=0), default=10, show_default=True, help="How many of the longest."
 )
 @report_options
-def spans(file: Path, start: str, stop: str, by: tuple[str, ...], number: int, form: str) -> None:
+def spans(file: Path, start: str, stop: str, by: tuple[str, ...], where: str | None, number: int, form: str) -> None:
     """Show what begins with an event START and ends with an event STOP of a trace FILE, and how long it took.
 
     The longest first; the formats for programs have all of them, in the order of their starts.
 
     \b
     dotnetdiag trace report spans app.nettrace GC/Start GC/Stop
+    dotnetdiag trace report spans app.nettrace GC/SuspendEEStart GC/RestartEEStop --where 'Reason == SuspendForGC'
     dotnetdiag trace report spans web.nettrace System.Net.Http/RequestStart System.Net.Http/RequestStop --format csv
     """
     be_lean()
@@ -228,7 +230,7 @@ def spans(file: Path, start: str, stop: str, by: tuple[str, ...], number: int, f
 
     check_files(form)
     trace = open_trace(file)
-    made = spans_of(trace, start, stop, by=by)
+    made = spans_of(trace, start, stop, by=by, where=where)
     deliver("spans", made, form, name=trace.name, rows=made.table, people=lambda: _show_spans(made, number), digits=3)
     say_losses_of(trace)
 
@@ -238,6 +240,9 @@ def _show_spans(made: Spans, number: int) -> None:
     if made.ended:
         parts = ", ".join(f"{name} {value:,.3f}" for name, value in made.durations_ms.items())
         echo(f"ms: {parts}")
+    for name, groups in made.groups.items():
+        parts = ", ".join(f"{value} {total:,.3f} ({count:,})" for value, (count, total) in groups.items())
+        echo(f"ms by {name}: {parts}")
     echo()
     rows = [
         (f"{row['duration_ms']:,.3f}", f"{row['start_ms']:,.3f}", str(row["pid"] or "-"), str(row["tid"]), said)

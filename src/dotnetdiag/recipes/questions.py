@@ -73,7 +73,14 @@ def stacks(
         return ask(trace, events, weight=weight, unit=unit)
 
 
-def spans(source: PathText | Trace, start: str, stop: str, *, by: str | Sequence[str] | None = None) -> Table:
+def spans(
+    source: PathText | Trace,
+    start: str,
+    stop: str,
+    *,
+    by: str | Sequence[str] | None = None,
+    where: str | None = None,
+) -> Table:
     """What begins with an event ``start`` and ends with an event ``stop``: a row for each start, by its time.
 
     Columns: ``start_ms``, ``stop_ms``, ``duration_ms`` (the last two None where the recording has no stop), ``pid``, ``tid``, ``stop_tid``, the
@@ -85,12 +92,16 @@ def spans(source: PathText | Trace, start: str, stop: str, *, by: str | Sequence
     in both, in which no two starts and no two stops are equal and more than half of the values are in both (``Count`` of ``GC/Start``); else
     the thread. What happened in one tick is in the order of the thread; of several threads, starts come before stops.
 
-    Raises UnknownName for events or columns that are not there, UsageError where an event is both.
+    ``where`` is a filter of the starts, as of ``Trace.events`` (the page Filters has the language): ``"Reason == SuspendForGC"``. Which belong
+    together is found out of all, and those that pass are told.
+
+    Raises UnknownName for events, columns or fields that are not there, UsageError where an event is both, GrammarError for a filter that does
+    not parse.
     """
     from dotnetdiag.analysis.spans import spans as ask
 
     with opened(source) as trace:
-        return ask(trace, start, stop, by=by)
+        return ask(trace, start, stop, by=by, where=where)
 
 
 def allocations(source: PathText | Trace) -> AllocationReport:
@@ -314,7 +325,7 @@ def logs(source: PathText | Trace) -> LogReport:
 def startup(source: PathText | Trace, first: float | str | None = None, *, process: int | None = None) -> StartupReport:
     """What the ``first`` seconds (or ``"800ms"``; None: 5) of a recording from the start of a program went into: ``.phases`` is a table with a row
     for each phase, ``.longest`` what took longest (``kind name start_ms duration_ms``), ``.profile`` the samples of that time, ``.totals`` with
-    ``program`` and ``main_ms`` (when its first method was compiled), ``.notes`` what the recording lacks.
+    ``program``, ``main_ms`` (when its first method was compiled) and ``others`` (processes that are left out), ``.notes`` what the recording lacks.
 
     Columns of ``phases``: ``phase``, ``start_ms``, ``duration_ms``, ``assemblies``, ``bind_ms``, ``methods``, ``compile_ms``, ``collections``,
     ``pause_ms``, ``exceptions``, ``cpu_ms`` (None without samples; the others too where the process has no event of their kind).
