@@ -50,6 +50,8 @@ def combined(codes: Sequence[Array], rows: int) -> tuple[Array, Array]:
         return np.array([which.tolist().index(number) for number in range(len(kinds))], np.int64), which
     which = np.zeros(rows, np.int64)
     for column in codes:
+        if (column == column[0]).all():  # of one process, or one thread, as columns often are
+            continue
         numbers = ranked(column)[1]
         which = ranked(which * (int(numbers.max(initial=0)) + 1) + numbers)[1]
     begins = first_of_each(which, int(which.max(initial=-1)) + 1)

@@ -40,8 +40,8 @@ from dotnetdiag.analysis.gc_events import (
 )
 from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc, are_last_of_threads, next_in_order
 from dotnetdiag.analysis.kept_events import Kept
-from dotnetdiag.analysis.pairs import picked
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.analysis.pairs import Picked, picked
+from dotnetdiag.trace.distinct import distinct, ranked
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -81,17 +81,17 @@ class ProcessCollections:
         of = _latest(stops.place, heaps.place)
         # one of a collection that has begun since is not of that stop: its own was lost
         since = picked(self.starts.place, _latest(self.starts.place, heaps.place), -1) > picked(stops.place, of, NEVER)
-        self.heap_row = _rows(self.count, started, np.where(since, -1, of))
+        self._of_heaps = Picked(_rows(self.count, started, np.where(since, -1, of)))
         self.heaps = heaps
         tids = [
             self.starts.tid.astype(np.int64),
             picked(stops.tid.astype(np.int64), self.stop_row, -1),
-            picked(heaps.tid.astype(np.int64), self.heap_row, -1),
+            self._of_heaps.of(heaps.tid.astype(np.int64), -1),
         ]
         self.tids = dict(zip(TIDS, tids, strict=True))
         """Of which threads the events are that tell of each; -1 for none."""
         self.since_ms = np.fmin(self.stopped_ms, self.starts.ms)
-        self.until_ms = np.fmax(np.fmax(self.went_on_ms, self.stop_ms), picked(heaps.ms, self.heap_row, np.nan))
+        self.until_ms = np.fmax(np.fmax(self.went_on_ms, self.stop_ms), self._of_heaps.of(heaps.ms, np.nan))
         """From when to when these are."""
         self._history(stops, started, told.kept[PER_HEAP], told.kept[GLOBAL])
         self._allocated(is_from_begin=told.is_from_begin)
@@ -189,18 +189,29 @@ class ProcessCollections:
             self.generations[own] = told
         else:
             np.add.at(self.generations, own, told)
-        self.overall, self.overall_row = overall, np.full(self.count, -1)
+        overall_row = np.full(self.count, -1)
         of = _owners(self.starts, self.is_background, stops, started, overall)
-        self.overall_row[of[of >= 0]] = np.flatnonzero(of >= 0)
+        overall_row[of[of >= 0]] = np.flatnonzero(of >= 0)
+        self.overall, self._of_overall = overall, Picked(overall_row)
+        mechanisms = self.of_all("GlobalMechanisms")
+        self._tells_how = ~np.isnan(mechanisms)
+        self._is_compacting = (np.where(self._tells_how, mechanisms, 0).astype(np.int64) & _COMPACTING) > 0
+        times = overall[VALUES][:, :, 0]
+        self._phases_us = np.where(times >= _BELOW_NOTHING, np.nan, times)
         heaps = np.bincount(own, np.maximum(per_heap[SUMMED][known], 1), self.count)
         # where some of several heaps are not told of, nothing is of all
         self.has_generations = (heaps > 0) & ~(heaps < self.of_all("NumHeaps"))
-        self.per_heap, self.per_heap_row = per_heap, np.full(self.count, -1)
-        self.per_heap_row[rows[rows >= 0][::-1]] = np.flatnonzero(rows >= 0)[::-1]
+        per_heap_row = np.full(self.count, -1)
+        per_heap_row[rows[rows >= 0][::-1]] = np.flatnonzero(rows >= 0)[::-1]
+        self.per_heap, self._of_per_heap = per_heap, Picked(per_heap_row)
         after = PER_GENERATION.index("SizeAfter")
+        self._are_told: list[Array] = []
+        """Of each generation whether anything is told of it: .NET Core 3.1 has no heap of pinned objects."""
         for place, name in enumerate(_SIZES):
             told = self.of_heaps(name)
-            self.generations[:, place, after] = np.where(np.isnan(told), self.generations[:, place, after], told)
+            is_known = ~np.isnan(told)
+            np.copyto(self.generations[:, place, after], told, where=is_known)
+            self._are_told.append(self.has_generations & (is_known | ~self._of_heaps.is_there))
 
     def _allocated(self, *, is_from_begin: bool) -> None:
         """What came to gen0, large and pinned objects since the collection before; of the first of a process that began while it was recorded all
@@ -245,14 +256,12 @@ class ProcessCollections:
     @property
     def condemned(self) -> tuple[list[str], Array]:
         """Why collections are of their generations, in words, and of each the number of its own; -1 where nothing tells."""
-        rows = self.overall_row
-        own = [picked(self.overall[f"CondemnReasons{one}"], rows, -1).astype(np.int64) for one in (0, 1)]
-        local = [
-            picked(self.per_heap[f"CondemnReasons{one}"], self.per_heap_row, -1).astype(np.int64) for one in (0, 1)
-        ]
+        names = [f"CondemnReasons{one}" for one in (0, 1)]
+        own = [self._of_overall.of(self.overall[name], -1).astype(np.int64) for name in names]
+        local = [self._of_per_heap.of(self.per_heap[name], -1).astype(np.int64) for name in names]
         reasons, conditions = (np.maximum(a, 0) | np.maximum(b, 0) for a, b in zip(own, local, strict=True))
         known = (own[0] >= 0) | (local[0] >= 0)
-        kinds, which = np.unique(reasons << 32 | conditions, return_inverse=True)  # of 32 bits each
+        kinds, which = ranked(reasons << 32 | conditions)  # of 32 bits each
         words = [
             condemned(one >> 32, one & 0xFFFFFFFF, is_induced=asked)
             for one in kinds.tolist()
@@ -267,26 +276,32 @@ class ProcessCollections:
         )
         return np.asarray(size - listed - between)
 
-    def generation(self, place: int, name: str) -> Array:
-        """A value of one generation, NaN where the heaps have told nothing, or have none such: .NET Core 3.1 has no heap of pinned objects."""
-        values = self.generations[:, place, PER_GENERATION.index(name)]
-        is_there = (self.heap_row < 0) | ~np.isnan(self.of_heaps(_SIZES[place]))
-        return np.asarray(np.where(self.has_generations & is_there, values, np.nan))
+    def generation(self, place: int, *names: str) -> Array:
+        """Values of one generation together, NaN where the heaps have told nothing, or have none such."""
+        first, *others = (self.generations[:, place, PER_GENERATION.index(name)] for name in names)
+        return np.where(self._are_told[place], sum(others, first), np.nan)
+
+    @property
+    def knows_sizes(self) -> Array:
+        """Whether it is told how large the heaps were behind each."""
+        return np.asarray(self.has_generations | self._of_heaps.is_there)
 
     def of_heaps(self, name: str) -> Array:
         """A field of GC/HeapStats."""
-        values = picked(self.heaps[name].astype(np.float64), self.heap_row, np.nan)
-        return np.where(values < 0, np.nan, values)
+        return _known(self._of_heaps.of(self.heaps[name].astype(np.float64), np.nan))
 
     def summed(self, names: Sequence[str]) -> Array:
         """Several fields of GC/HeapStats."""
-        known: Array = np.nansum([self.of_heaps(name) for name in names], axis=0)
-        return np.where(self.heap_row >= 0, known, np.nan)
+        made = np.zeros(self.count)
+        for name in names:
+            values = self.of_heaps(name)
+            np.add(made, values, out=made, where=~np.isnan(values))
+        made[~self._of_heaps.is_there] = np.nan
+        return made
 
     def of_all(self, name: str) -> Array:
         """A field of GC/GlobalHeapHistory."""
-        values = picked(self.overall[name].astype(np.float64), self.overall_row, np.nan)
-        return np.where(values < 0, np.nan, values)
+        return _known(self._of_overall.of(self.overall[name].astype(np.float64), np.nan))
 
     def total(self, name: str, known: Array | None = None) -> Array:
         """A value of all generations together, NaN where it is not ``known``: as a rule, where the heaps have told nothing."""
@@ -295,17 +310,14 @@ class ProcessCollections:
 
     def where(self, values: Array, *, compacting: bool, others: float = np.nan) -> Array:
         """Of collections that compact, or of those that sweep; NaN where that is not told, and ``others`` of the others."""
-        mechanisms = self.of_all("GlobalMechanisms")
-        is_compacting = (np.nan_to_num(mechanisms).astype(np.int64) & _COMPACTING) > 0
-        made: Array = np.where(is_compacting == compacting, values, others)
-        return np.where(np.isnan(mechanisms), np.nan, made)
+        made: Array = np.where(self._is_compacting == compacting, values, others)
+        made[~self._tells_how] = np.nan
+        return made
 
     def phase_ms(self, phase: int | slice) -> Array:
         """What a phase took; NaN where .NET 8 has what is below nothing, written without a sign."""
-        times = self.overall[VALUES][:, phase, 0]
-        times = np.where(times >= _BELOW_NOTHING, np.nan, times)
-        times = times.sum(axis=1) if times.ndim > 1 else times
-        return picked(times, self.overall_row, np.nan) / _US
+        times = self._phases_us[:, phase]
+        return self._of_overall.of(times.sum(axis=1) if times.ndim > 1 else times, np.nan) / _US
 
     def rest_ms(self) -> Array:
         """What is left of the pause without the suspension and the phases: to let the threads go is most of it, to begin and to end the rest. NaN
@@ -316,6 +328,12 @@ class ProcessCollections:
         rest = self.pause_ms - self.suspend_ms - np.where(self.is_background, in_pauses, works)
         rest[self.shares_pause] = np.nan
         return np.where(rest < 0, 0.0, rest)  # phases are told in whole µs
+
+
+def _known(values: Array) -> Array:
+    """The same array, NaN where a version of the event does not have the field."""
+    np.copyto(values, np.nan, where=values < 0)
+    return values
 
 
 def _stops(starts: Kept, stops: Kept) -> Array:

@@ -56,7 +56,7 @@ CERTAIN = ("pid", "number", "generation", "reason", "type", "asked", "place", "s
 PAUSES = ("pause_start_ms", "pause_ms", "suspend_ms", "rest_ms")
 COUNTS: Mapping[str, Callable[[ProcessCollections], Array]] = {
     "before_bytes": lambda one: one.total("SizeBefore"),
-    "after_bytes": lambda one: one.total("SizeAfter", one.has_generations | (one.heap_row >= 0)),
+    "after_bytes": lambda one: one.total("SizeAfter", one.knows_sizes),
     "promoted_bytes": lambda one: one.summed(_PROMOTED),
     ALLOCATED: lambda one: one.allocated,
     "committed_bytes": lambda one: one.committed,
@@ -66,9 +66,7 @@ COUNTS: Mapping[str, Callable[[ProcessCollections], Array]] = {
     "handles": lambda one: one.of_heaps("GCHandleCount"),
     "memory_load_percent": lambda one: one.of_all("MemoryPressure"),
 } | {
-    f"{generation}_{name}_bytes": lambda one, place=place, fields=fields: np.asarray(
-        sum(one.generation(place, field) for field in fields)
-    )
+    f"{generation}_{name}_bytes": lambda one, place=place, fields=fields: one.generation(place, *fields)
     for place, generation in enumerate(GENERATIONS)
     for name, fields in {
         "before": ("SizeBefore",),

@@ -159,9 +159,27 @@ def is_followed(rows: Array, by: int = 1) -> Array:
 
 def picked(values: Array, rows: Array, missing: float) -> Array:
     """Values by rows, as what is told here; ``missing`` where the row is -1."""
-    if not len(values):
-        return np.full(len(rows), missing)
-    return np.where(rows >= 0, values[rows], missing)
+    return Picked(rows).of(values, missing)
+
+
+class Picked:
+    """Values by rows, for who asks for those of many columns: nearly always each has one, and mostly its own, in order."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows = rows
+        self.is_there: Array = rows >= 0
+        """Of which there is one."""
+        self._are_all = bool(self.is_there.all())
+        self._are_in_order = self._are_all and bool((rows == np.arange(len(rows))).all())
+
+    def of(self, values: Array, missing: float) -> Array:
+        """``missing`` where the row is -1. A copy, of the same kind as values where none is missing."""
+        if not len(values):
+            return np.full(len(self.rows), missing)
+        if self._are_in_order:
+            return values[: len(self.rows)].copy()
+        found: Array = values[self.rows]
+        return found if self._are_all else np.where(self.is_there, found, missing)
 
 
 def first_rows(pid: Array, number: Array, of_pid: Array, of: Array) -> Array:
