@@ -60,13 +60,20 @@ PLACES = (
         ("SELECT 5 /*traceparent='00-4bf9-01'*/ shop srv1", "SELECT * shop srv1"),
         ("-- one's tag\n\nSELECT 5", "SELECT *"),
         ("/* a */ /* b */ select 5", "select *"),
-        ("SET NOCOUNT ON;\nINSERT INTO t VALUES (@p0, 5)", "SET NOCOUNT ON; INSERT INTO t VALUES (@p0, *)"),
+        ("SET NOCOUNT ON;\nINSERT INTO t VALUES (@p0, 5)", "SET NOCOUNT ON; INSERT INTO t VALUES (*)"),
         ("(SELECT 1) UNION (SELECT 2)", "(SELECT *) UNION (SELECT *)"),
         ("{call p(1, @a)}", "{call p(*, @a)}"),
         ("SELECT\n\ta\n  FROM t", "SELECT a FROM t"),
         ("SELECT a FROM t WHERE b IN ( 1, 'x',NULL )", "SELECT a FROM t WHERE b IN (*)"),
         ("SELECT a FROM t WHERE (a,b) in ((1,2),(3,4))", "SELECT a FROM t WHERE (a,b) in (*)"),
-        ("SELECT a FROM t WHERE b IN (@p0, 1)", "SELECT a FROM t WHERE b IN (@p0, *)"),
+        ("SELECT a FROM t WHERE b IN (@p0, 1)", "SELECT a FROM t WHERE b IN (*)"),
+        ("SELECT a FROM t WHERE b IN (@ids1,@ids2,@ids3) AND c = @c", "SELECT a FROM t WHERE b IN (*) AND c = @c"),
+        ("SELECT a FROM t WHERE b IN (:p0)", "SELECT a FROM t WHERE b IN (*)"),
+        ("SELECT a FROM t WHERE b IN (?, ?) OR d = ?", "SELECT a FROM t WHERE b IN (*) OR d = ?"),
+        ("SELECT a FROM t WHERE (b, c) IN (($1, $2), ($3, NULL))", "SELECT a FROM t WHERE (b, c) IN (*)"),
+        ("SELECT a FROM t WHERE b IN (@p0, c)", "SELECT a FROM t WHERE b IN (@p0, c)"),
+        ("INSERT INTO t (a, b) VALUES (@p0, @p1),\n(@p2, @p3)", "INSERT INTO t (a, b) VALUES (*)"),
+        ("MERGE t USING (VALUES (@p0, 0), (@p1, 1)) AS i (a, b)", "MERGE t USING (VALUES (*)) AS i (a, b)"),
         ("SELECT a FROM t WHERE b IN (SELECT 1)", "SELECT a FROM t WHERE b IN (SELECT *)"),
         ("INSERT INTO t VALUES (1,'x',NULL), (-2, 'y', TRUE)", "INSERT INTO t VALUES (*)"),
         ("SELECT max(1, 2) FROM t", "SELECT max(*, *) FROM t"),
@@ -143,11 +150,11 @@ def test_names_and_parameters_stay_as_they_are() -> None:
         "`$$`",
     ]
     found = {
-        name: sql_route(f"SELECT {name} FROM {name} WHERE {name}={name} AND a IN ({name},{name}) AND b = 'x'")
+        name: sql_route(f"SELECT {name} FROM {name} WHERE {name}={name} AND a IN ({name},b) AND b = 'x'")
         for name in names
     }
     assert found == {
-        name: f"SELECT {name} FROM {name} WHERE {name}={name} AND a IN ({name},{name}) AND b = *" for name in names
+        name: f"SELECT {name} FROM {name} WHERE {name}={name} AND a IN ({name},b) AND b = *" for name in names
     }
 
 

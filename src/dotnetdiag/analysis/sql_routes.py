@@ -45,14 +45,15 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """``kept`` and ``word`` stay as they are: the first is what most of a command is, the second what is no number though it begins as one."""
-_ITEM = r"(?:\*|NULL|TRUE|FALSE|DEFAULT)"
+_ITEM = r"(?:\*|NULL|TRUE|FALSE|DEFAULT|[@:$?][\w@#$:?.]*+)"
+"""A literal or a parameter: Dapper and EF Core write one for each value of a list."""
 _ROW = rf"\([ ]?{_ITEM}(?:[ ]?,[ ]?{_ITEM})*+[ ]?(?:\)|,?[ ]?\Z)"
 _ROWS = rf"{_ROW}(?:[ ]?,[ ]?{_ROW})*+"
 _LIST = re.compile(
     rf"(?P<name>{_NAME})|(?<![\w@#$.])(?P<list>(?:IN|VALUES)[ ]?)(?:{_ROWS}|\([ ]?{_ROWS}[ ]?(?:\)|\Z))(?:[ ]?,[ (]*+\Z)?+",
     re.VERBOSE | re.IGNORECASE,
 )
-"""Lists of nothing but literals, in a command whose literals are ``*``."""
+"""Lists of nothing but literals and parameters, in a command whose literals are ``*``."""
 _MAY_HAVE_LIST = re.compile(rf"\([ (]{{0,3}}+{_ITEM}", re.IGNORECASE)
 """Where this is not found there is no list; it is much quicker to look for."""
 
@@ -84,8 +85,8 @@ _EXPECTS = re.compile(rf"(?:.*[{{(,=<>+\-*/%|&]|{_KEYWORDS}|EXEC|EXECUTE|CALL)",
 def sql_route(label: str) -> str | None:
     """A command whose literals are ``*``, without comments, and its blanks one each; ``None`` where it is none.
 
-    A list of literals behind ``IN`` or ``VALUES`` is ``(*)`` however long it is. Names, in quotes or not, and parameters stay, and so do the
-    names of a server and a database before the command or behind it.
+    A list of literals and parameters behind ``IN`` or ``VALUES`` is ``(*)`` however long it is. Names, in quotes or not, and other parameters stay,
+    and so do the names of a server and a database before the command or behind it.
     """
     command = None if _HTTP.match(label) else _COMMAND.match(label)
     if command is None:
