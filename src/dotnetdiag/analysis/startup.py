@@ -277,7 +277,7 @@ class StartupFold:
             and (pid, name) not in self._recorded
             and not (runtime.keywords & keyword and runtime.level >= level)
         ]
-        left_out = 0 if self._process is not None else len(others)
+        left_out = len(others) if pid and self._process is None else 0  # of none that started none is left out
         if is_told:
             is_of_several = self._context is not None and self._context.meaning.is_of_several
             is_of_several &= recorded is None or pid not in recorded.by_process
