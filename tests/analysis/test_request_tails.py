@@ -17,7 +17,7 @@ from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.request_kinds import HOSTING
 from dotnetdiag.analysis.requests import RequestsFold
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
-from dotnetdiag.trace import spilled
+from dotnetdiag.trace import scratch, spilled
 from dotnetdiag.trace.trace import Trace
 
 SQL = "Microsoft.Data.SqlClient.EventSource"
@@ -113,6 +113,7 @@ def test_what_is_found_by_columns_is_what_is_found_by_rows(seed: int, monkeypatc
             assert (row["slow_by_ms"], row["slow_by"]) == largest(rows, slow)
     monkeypatch.setattr(spilled, "SLICE_ROWS", 7)
     monkeypatch.setattr(request_spans, "_FOLLOWED", 1)
+    monkeypatch.setattr(scratch, "MAPPED_ROWS", 1)
     assert by_route(spans, rows=3)[0] == told
 
 

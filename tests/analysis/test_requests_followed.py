@@ -7,11 +7,13 @@ import io
 import os
 import pickle
 import struct
+import tracemalloc
 import weakref
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from dotnetdiag.analysis import request_spans
@@ -227,3 +229,18 @@ def test_asking_again_takes_no_more_room(monkeypatch: pytest.MonkeyPatch) -> Non
         there = [file for file in (one() for one in made) if file is not None]
         sizes.append(sum(os.fstat(file._raw.fileno()).st_size for file in there))
     assert sizes[0] == sizes[-1]
+
+
+def test_what_new_requests_are_within_takes_no_memory_for_all_before() -> None:
+    spans, rows = request_spans.RequestSpans(), 8 << 20
+    for grown, kind in ((spans._depth, np.int8), (spans._parent, np.int32)):
+        for _ in range(8):
+            grown.append(np.ones(rows // 8, kind))
+    spans._first = rows
+    parent, within = np.array([5, rows, -1], np.int32), np.array([-1, 0, -1])
+    tracemalloc.start()
+    try:
+        assert spans._depths(parent, within).tolist() == [2, 3, 1]
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

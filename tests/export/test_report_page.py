@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -32,7 +33,8 @@ from dotnetdiag.export import report_charts, report_page
 from dotnetdiag.export.report_charts import LONGEST_LABEL, MOST_ITEMS, MOST_POINTS, MOST_SPANS, MOST_WITHIN, chart_of
 from dotnetdiag.export.report_page import EXACT, LONGEST_CELL, MOST_ROWS
 from dotnetdiag.export.texts import clean
-from dotnetdiag.table import Table
+from dotnetdiag.nettrace import Metadata, Writer
+from dotnetdiag.table import Table, parts
 from dotnetdiag.table.parts import PART_ROWS
 from dotnetdiag.table.result import HasTable
 from dotnetdiag.table.sliced import SlicedTable
@@ -267,6 +269,26 @@ def test_tables_of_requests_begin_with_the_slowest_and_end_with_connections() ->
     assert [starts[row] for row in rows["row"]] == pytest.approx(rows["start_ms"])
     failed = [row for row in tab["chart"]["rows"] if row["bad"]]
     assert len(failed) == made.totals.failed
+
+
+def test_the_slowest_of_many_are_found_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.BytesIO()
+    hosting = "Microsoft.AspNetCore.Hosting"
+    with Writer(file, frequency=1000) as writer:
+        for number, name in ((1, "RequestStart"), (2, "RequestStop")):
+            writer.add_metadata(Metadata(metadata_id=number, provider=hosting, event_id=number, name=name))
+        for at in range(40):
+            writer.write_event(1, 100 * at, b"", thread=1, activity=UUID(int=at + 1))
+            if at % 9:
+                writer.write_event(2, 100 * at + at * 7 % 12, b"", thread=1, activity=UUID(int=at + 1))
+    made = requests(Trace(file.getvalue()))
+    monkeypatch.setattr(report_page, "MOST_ROWS", 20)
+    (at_once,) = data_in(written({"requests": made}))["tabs"]
+    rows = {one["name"]: one["values"] for one in at_once["tables"][-1]["columns"]}["row"]
+    lengths = [-1.0 if one is None else one for one in made.requests.values("duration_ms")]
+    assert rows == sorted(range(40), key=lambda at: (-lengths[at], at))[:20]
+    monkeypatch.setattr(parts, "PART_ROWS", 7)
+    assert data_in(written({"requests": made}))["tabs"] == [at_once]
 
 
 def test_requests_that_failed_are_there_though_others_are_slower() -> None:

@@ -223,6 +223,7 @@ def test_of_those_that_are_kept_the_last_stay(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(guids, "GENERATION", 500)
     monkeypatch.setattr(guids, "MOST_GENERATIONS", 1)
     monkeypatch.setattr(guids, "MOST_KEPT", 30)
+    monkeypatch.setattr(guids, "_LET_GO", 7)
     table = GuidTable()
     often = np.arange(1, 101)
     for first in range(1000, 4000, 100):

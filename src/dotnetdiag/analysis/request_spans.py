@@ -316,7 +316,8 @@ class RequestSpans:
         while (top[top] != top).any():  # each time twice as far
             above += above[top]
             top = top[top]
-        above += np.append(self.depth, np.int8(0))[np.where(parent[top] < self._first, parent[top], -1)]
+        older = np.flatnonzero((parent[top] >= 0) & (parent[top] < self._first))
+        above[older] += self.depth[parent[top[older]]]
         cut = (above > 0) & (above % DEEPEST == 0)
         self.is_cut |= bool(cut.any())
         parent[cut] = -1

@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag.analysis.request_costs import COSTS
 from dotnetdiag.analysis.request_kinds import KINDS
 from dotnetdiag.analysis.running_groups import KeyedGroups
+from dotnetdiag.trace.scratch import MappedArrays
 from dotnetdiag.trace.spilled import SpilledRows
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -43,12 +44,14 @@ class RequestTails:
         self._spent = {name: np.zeros(len(least_ms)) for name in _SPENT}
         self._within = KeyedGroups(2)
         if np.isfinite(least_ms).any():
-            self._owner = np.full(len(rows), -1, np.int32)
+            held = MappedArrays(len(rows), each=4)
+            owner = held.zeros(np.int32)
             for first, some in rows.slices():
-                self._add(first, some)
-            del self._owner
+                self._add(first, some, owner)
+                held.release()
 
-    def _add(self, first: int, some: Array) -> None:
+    def _add(self, first: int, some: Array, owner: Array) -> None:
+        """Rows, and those in ``owner``: the number behind that of the tail that each is within, 0 for none."""
         group, ms = some["group"], some["duration_ms"]
         is_slow = (ms >= self._least_ms[group]) & (some["start_ms"] > self._warm_ms[group])
         slow = np.flatnonzero(is_slow)
@@ -59,9 +62,9 @@ class RequestTails:
         is_around = _IS_AROUND[some["kind"]]
         for level in range(1, int(some["depth"].max(initial=0)) + 1):  # what something is within stands before it
             at = np.flatnonzero(some["depth"] == level)
-            above = np.where(some["parent"][at] >= 0, self._owner[some["parent"][at]], np.int32(-1))
+            above = np.where(some["parent"][at] >= 0, owner[some["parent"][at]], np.int32(0)) - 1
             is_own = is_slow[at] & ~((above >= 0) & is_around[at])
-            self._owner[first + at] = np.where(is_own, group[at], above)
+            owner[first + at] = np.where(is_own, group[at], above) + 1
             told = np.flatnonzero((above >= 0) & ~is_around[at] & (ms[at] > 0))
             inside = at[told]
             self._within.add([above[told], group[inside]], first + inside, ms[inside])

@@ -29,7 +29,7 @@ from dotnetdiag.export.report_charts import chart_of, held, numbers
 from dotnetdiag.export.texts import clean
 from dotnetdiag.table import Table
 from dotnetdiag.table.html import heading
-from dotnetdiag.table.parts import rows_at
+from dotnetdiag.table.parts import parts, rows_at
 from dotnetdiag.table.texts import is_number, json_values
 
 MOST_ROWS = 2000
@@ -166,13 +166,16 @@ def _lacking(lacking: Mapping[str, str]) -> list[str]:
 
 def _slowest(table: Table) -> Table:
     """The first requests in the order in which they are looked at, connections last; ``row`` is what ``parent`` names."""
-    last = held(table)
-    if "duration_ms" not in table.columns:
-        places = np.argsort(last, kind="stable")[:MOST_ROWS]
-        own: dict[str, Any] = {}
-    else:
-        places = np.lexsort((-np.nan_to_num(numbers(table, "duration_ms"), nan=-1.0), last))[:MOST_ROWS]
-        own = {"row": whole(places)}
+    asked = [name for name in ("kind", "duration_ms") if name in table.columns]
+    places, last, length, first = np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0), 0
+    for part in map(Table, parts(table, asked)):
+        places = np.append(places, np.arange(first, first + len(part)))
+        last = np.append(last, held(part))
+        length = np.append(length, np.nan_to_num(numbers(part, "duration_ms"), nan=-1.0))
+        order = np.lexsort((-length, last))[:MOST_ROWS]
+        places, last, length = places[order], last[order], length[order]
+        first += len(part)
+    own = {"row": whole(places)} if "duration_ms" in asked else {}
     return Table({**own, **rows_at(table, places)}, units=table.units)
 
 

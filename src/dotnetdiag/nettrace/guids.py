@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dotnetdiag.errors import UsageError
 from dotnetdiag.nettrace import kernels
-from dotnetdiag.nettrace.room import Room
+from dotnetdiag.nettrace.room import Room, pages
 from dotnetdiag.nettrace.stacks import HASH_KEYS
 
 ZERO = bytes(16)
@@ -28,7 +28,12 @@ again: so ids of any number of requests take some 17 MB.
 MOST_KEPT = 1 << 16
 """Of what is in such old ones, but was seen since, so much stays known."""
 _LET_GO = 1 << 12
-"""After so many, those that were looked at go from memory."""
+"""After so many, those that were looked at go from memory. Where there are older tables, so many are looked for at once: of some in a hundred that a
+table does not have it looks at its places and at a GUID, and the system shows the process 64 KB of the file around each.
+"""
+
+_WRITTEN = 1 << 18
+"""Places, of 4 bytes each, that are in memory twice when they go to a file."""
 
 
 class GuidTable:
@@ -123,7 +128,7 @@ class _Table:
         self._state = np.ones(1, np.int64)
         self._pool = Room(16 * room, in_file=IN_FILE)
         self._base = 1
-        self._slots, self._tags = np.zeros(2 * _LEAST, np.uint32), np.zeros(2 * _LEAST, np.uint8)
+        self._slots, self._tags = _places(2 * _LEAST)
         self._older: list[_Generation] = []
         self._kept = _Kept(np.zeros(0, np.uint32), np.zeros((0, 16), np.uint8))
         self._is_seen = np.zeros(0, np.bool_)
@@ -152,6 +157,13 @@ class _Table:
 
     def intern(self, data: memoryview, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
         """Their numbers; 0 of zeros."""
+        if not self._older or len(starts) <= _LET_GO:
+            return self._intern(data, starts)
+        return np.concatenate([
+            self._intern(data, starts[at : at + _LET_GO]) for at in range(0, len(starts), _LET_GO)
+        ])  # fmt: skip
+
+    def _intern(self, data: memoryview, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
         ids, left = np.zeros(len(starts), np.uint32), np.arange(len(starts))
         if len(self) - self._base >= GENERATION:
             self._begin_generation()
@@ -161,7 +173,7 @@ class _Table:
                 left = left[ids[left] == 0]
             done = self._add(data, starts[left], left, ids)
             left = left[done:]
-            self._look_away(done)
+            self._look_away(len(starts))
             if not len(left):
                 return ids
             self._make_room()
@@ -217,11 +229,20 @@ class _Table:
         if len(self._older) > MOST_GENERATIONS:
             gone = self._older.pop(0)
             own = np.append(self._kept.seen(), gone.base + np.flatnonzero(self._is_seen))[-MOST_KEPT:]
-            self._kept = _Kept(own.astype(np.uint32), self._pool.array()[: 16 * len(self)].reshape(-1, 16)[own])
+            numbers = own.astype(np.uint32)
+            self._kept = _Kept(numbers, self._raw_of(numbers))
         if len(self._older) == MOST_GENERATIONS:
             self._is_seen = np.zeros(self._older[0].end - self._older[0].base, np.bool_)
         self._base = len(self)
-        self._slots, self._tags = np.zeros(slots, np.uint32), np.zeros(slots, np.uint8)
+        self._slots, self._tags = _places(slots)
+
+    def _raw_of(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+        """The GUIDs of these (n x 16): many may lie far apart, and nearly all of a million would be in memory."""
+        pool, made = self._pool.array()[: 16 * len(self)].reshape(-1, 16), np.empty((len(numbers), 16), np.uint8)
+        for first in range(0, len(numbers), _LET_GO):
+            made[first : first + _LET_GO] = pool[numbers[first : first + _LET_GO]]
+            self._pool.let_go()
+        return made
 
     def _look_away(self, count: int) -> None:
         self._looked_at += count
@@ -236,7 +257,7 @@ class _Table:
         assert kernels.KERNELS is not None
         pool = self._pool.array()
         self._slots = np.zeros(0, np.uint32)
-        self._slots, self._tags = np.zeros(slots, np.uint32), np.zeros(slots, np.uint8)
+        self._slots, self._tags = _places(slots)
         for first in range(self._base, len(self), _LET_GO):
             last = min(first + _LET_GO, len(self))
             kernels.KERNELS.index_guids(pool, self._base, first, last, HASH_KEYS, self._slots, self._tags)
@@ -251,6 +272,13 @@ class _Table:
         made = self._pool.array()[: 16 * len(self)]
         made.flags.writeable = False
         return made
+
+
+def _places(slots: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]:
+    """A table of so many slots, and their tags, in pages of their own: among arrays that come and go what lasts keeps what was freed around it,
+    13 MB of a report on 10 million ids.
+    """
+    return np.frombuffer(pages(4 * slots), np.uint32), np.frombuffer(pages(slots), np.uint8)
 
 
 class _Generation:
@@ -275,9 +303,11 @@ class _Generation:
         """From now on they lie in a file, if there is room for it."""
         slots = self.slots()
         self._room = Room(slots.nbytes, in_file=0, grows=False)
-        self._room.array(np.uint32)[:] = slots
+        room = self._room.array(np.uint32)
+        for first in range(0, len(slots), _WRITTEN):
+            room[first : first + _WRITTEN] = slots[first : first + _WRITTEN]
+            self.let_go()
         self._slots = None
-        self.let_go()
 
     def let_go(self) -> None:
         """What was looked at goes from memory."""
