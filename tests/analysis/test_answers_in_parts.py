@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis import grouped_spread, kept_events, pairs, request_rows, request_spans, spread
+from dotnetdiag.analysis import grouped_spread, kept_events, open_spans, pairs, request_rows, request_spans, spread
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.logs import LogsFold
 from dotnetdiag.analysis.pairs import LatestRows, latest_rows
@@ -31,6 +31,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_events, "PART_BYTES", 1000)
     monkeypatch.setattr(pairs, "_SLICE", 7)
     monkeypatch.setattr(request_spans, "_FOLLOWED", 20)
+    monkeypatch.setattr(open_spans, "_HELD", 0)
     monkeypatch.setattr(request_spans, "_SHARE_OF_OPEN", 1)
     monkeypatch.setattr(spilled, "HELD_BYTES", 1000)
     for module in (spilled, request_rows):

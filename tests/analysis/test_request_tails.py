@@ -12,7 +12,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from dotnetdiag.analysis import request_spans
+from dotnetdiag.analysis import open_spans, request_spans
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.request_kinds import HOSTING
 from dotnetdiag.analysis.requests import RequestsFold
@@ -113,6 +113,7 @@ def test_what_is_found_by_columns_is_what_is_found_by_rows(seed: int, monkeypatc
             assert (row["slow_by_ms"], row["slow_by"]) == largest(rows, slow)
     monkeypatch.setattr(spilled, "SLICE_ROWS", 7)
     monkeypatch.setattr(request_spans, "_FOLLOWED", 1)
+    monkeypatch.setattr(open_spans, "_HELD", 0)
     monkeypatch.setattr(scratch, "MAPPED_ROWS", 1)
     assert by_route(spans, rows=3)[0] == told
 

@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from dotnetdiag.analysis import request_spans
+from dotnetdiag.analysis import open_spans, request_spans
 from dotnetdiag.analysis.cpu import SAMPLER
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.logs import LogsFold
@@ -82,6 +82,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict
     if request.param == "at once":
         return {}
     monkeypatch.setattr(request_spans, "_FOLLOWED", 1)
+    monkeypatch.setattr(open_spans, "_HELD", 0)
     return {"rows": 1}
 
 
@@ -200,6 +201,7 @@ def test_a_pause_whose_end_was_lost_does_not_end_with_what_stops_the_program_lat
 
 def test_waits_for_locks_that_never_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_spans, "_FOLLOWED", 1)
+    monkeypatch.setattr(open_spans, "_HELD", 0)
     one = RequestsFold()
     for window in trace_of([("dns", 0, 1, b""), *(("contended", 1 + at, 1, b"") for at in range(500))]).windows(
         one.wants, size=100

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dotnetdiag.analysis import request_spans
+from dotnetdiag.analysis import open_spans, request_spans
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.fold import fold
-from dotnetdiag.analysis.request_spans import _OPEN
+from dotnetdiag.analysis.open_spans import OPEN
 from dotnetdiag.analysis.requests import RequestsFold, requests
 from dotnetdiag.analysis.unnamed_ends import UnnamedEnds
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
@@ -27,7 +27,7 @@ HTTP = "System.Net.Http"
 
 def events(steps: Sequence[tuple[str, int]], kind: str, first_row: int = 0) -> Any:
     ms = [at for at, (what, _) in enumerate(steps) if what == kind]
-    made = np.zeros(len(ms), _OPEN)
+    made = np.zeros(len(ms), OPEN)
     made["ms"], made["pid"], made["row"] = ms, [steps[at][1] for at in ms], np.array(ms) + first_row
     return made
 
@@ -72,7 +72,7 @@ def shared_by(some: Any) -> Any:
 @given(steps=STEPS, size=st.integers(1, 24))
 def test_in_parts_and_at_once_as_one_by_one(*, is_shared: bool, steps: list[tuple[str, int]], size: int) -> None:
     ended, unknown, of = dict[int, int](), set[int](), dict[int, int]()
-    waiting, told = np.zeros(0, _OPEN), UnnamedEnds()
+    waiting, told = np.zeros(0, OPEN), UnnamedEnds()
     for first in range(0, len(steps), size):
         part = [step if first <= at < first + size else ("", 0) for at, step in enumerate(steps)]
         came = [shared_by(events(part, kind)) if is_shared else events(part, kind) for kind in (BEGIN, END, FAIL)]
@@ -141,6 +141,7 @@ def test_from_when_on_a_process_gives_ids_does_not_depend_on_others(
     between: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_spans, "_FOLLOWED", 100)
+    monkeypatch.setattr(open_spans, "_HELD", 0)
     steps = [(1, 1, 0), (1, 2, 1), (2, 1, 2), (2, 2, 3)]
     others = [(1 + at % 2, 9, 4 + at) for at in range(between)]
     late = [(1, 1, 5000), (2, 1, 5007)]
@@ -170,6 +171,7 @@ def test_shared_ids_are_told_the_same_in_parts(steps: list[tuple[int, int, int]]
     with pytest.MonkeyPatch.context() as patch:
         (expected,) = fold(trace, RequestsFold())
         patch.setattr(request_spans, "_FOLLOWED", size)
+        patch.setattr(open_spans, "_HELD", 0)
         (made,) = fold(trace, RequestsFold(), rows=size)
     assert made.to_json() == expected.to_json()
 
@@ -191,6 +193,7 @@ def test_where_a_process_gives_ids_an_end_without_one_is_of_its_thread() -> None
 @pytest.mark.parametrize("size", [1, 1 << 14])
 def test_a_failure_behind_the_end_is_of_what_ended_last(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(request_spans, "_FOLLOWED", size)
+    monkeypatch.setattr(open_spans, "_HELD", 0)
     steps = [(1, 1, 0), (2, 2, 4), (1, 2, 10), (2, 1, 14), (4, 1, 15), (1, 3, 20), (4, 4, 20), (2, 1, 24)]
     (made,) = fold(recorded(steps), RequestsFold(), rows=size)
     assert made.requests.values("failure") == [None, "gone", "gone"]

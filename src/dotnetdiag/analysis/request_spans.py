@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.fold import FOLDED_ROWS
 from dotnetdiag.analysis.followed import FOLLOWED_EVENTS
 from dotnetdiag.analysis.kept_events import NONE, Kept, Texts, whole_numbers
+from dotnetdiag.analysis.open_spans import OPEN, OpenSpans
 from dotnetdiag.analysis.pairs import LatestRows, last_of_threads, latest_rows, pairs, under_way
 from dotnetdiag.analysis.request_events import SpanEvents
 from dotnetdiag.analysis.request_kinds import IS_SHOWN, KINDS
@@ -40,22 +42,20 @@ _SPAN = np.dtype([
     *((name, "i4") for name in ("label", "reason", "parent")),
     ("kind", "i1"),
 ])  # fmt: skip
-_OPEN = np.dtype([
-    ("ms", "f8"), *((name, "i8") for name in ("pid", "tid", "activity", "status")), ("row", "i4"), ("is_unknown", "i1")
-])  # fmt: skip
-"""A start whose end has not come, or an end of which no start is known. ``is_unknown``: as of ``unnamed_ends``."""
 UNKNOWN_MS = -np.inf
 """When something ended of which that is not known, though it may have been told."""
 FAILED = 500
 """Of a status: from here on it is the fault of who answers."""
 _ANY = 1 << 31
 """Of names as many as there are: those of which they are made are limited."""
-_NO_SPANS = np.zeros(0, _OPEN)
+_NO_SPANS = np.zeros(0, OPEN)
 _NO_ROWS = np.zeros(0, np.int64)
 SMALL_WINDOW = FOLDED_ROWS // 4
 """Rows of windows where spans alone are asked for: they are followed together anyway, and windows take 28 MB less."""
 _FOLLOWED = 2 * FOLLOWED_EVENTS
 _SHARE_OF_OPEN = 8
+_MOST_WAITING = 2 * _FOLLOWED
+"""Of events, though all that are open are looked through each time: they wait in memory, and each takes some 200 bytes when it is followed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +83,7 @@ class RequestSpans:
         """Processes that give ids of activities, ascending."""
         self._latest, self._first = LatestRows(np.zeros(0), np.zeros(0), np.zeros(0)), 0
         self._to_put: tuple[Array, Array] | None = None
-        self._open = [_NO_SPANS] * len(KINDS)
+        self._open = [OpenSpans(waits=kind.waits) for kind in KINDS]
         self._last = [_NO_SPANS] * len(KINDS)
         """What has no activity, the last of each thread before, and those that began since."""
         self._waiting = 0
@@ -104,7 +104,7 @@ class RequestSpans:
     @property
     def unknown_open(self) -> int:
         """So many of those whose end is not known are still under way."""
-        return sum(int(np.count_nonzero(some["is_unknown"])) for some in self._open)
+        return sum(some.unknown for some in self._open)
 
     @property
     def has_shared(self) -> bool:
@@ -151,7 +151,7 @@ class RequestSpans:
 
     def is_due(self, more: int = 0) -> bool:
         """Whether so much waits, with ``more`` elsewhere, that it should be followed, which costs something each time."""
-        return self._waiting + more >= max(_FOLLOWED, sum(map(len, self._open)) // _SHARE_OF_OPEN)
+        return self._waiting + more >= max(_FOLLOWED, min(sum(map(len, self._open)) // _SHARE_OF_OPEN, _MOST_WAITING))
 
     @property
     def latest_ms(self) -> float:
@@ -165,7 +165,7 @@ class RequestSpans:
         made.rows, made._activities = self.rows.copy(), self._activities.copy()
         made._shared = [one.copy() for one in self._shared]
         made._parent, made._kind, made._depth = (one.copy() for one in (self._parent, self._kind, self._depth))
-        made._open, made._last = [*self._open], [*self._last]
+        made._open, made._last = [one.copy() for one in self._open], [*self._last]
         made._unnamed = [one and one.copy() for one in self._unnamed]
         made.unknown_failures = self.unknown_failures.copy()
         return made
@@ -183,10 +183,11 @@ class RequestSpans:
         begun = self._begin(begins)
         ended, rows = [_NO_SPANS], [np.zeros(0, np.int32)]
         for number, one in enumerate(self._events):
-            starts, stops = self._open[number], all_stops[number]
-            failures = one.failures.take(until)
+            stops, failures = all_stops[number], one.failures.take(until)
             failures = failures.of(np.argsort(failures.ms, kind="stable"))
             told, asked = self._unnamed[number], _open(failures)
+            lack = partial(self._lack, number) if len(self._shared[number]) else None
+            starts = self._open[number].take((stops, asked), lack)
             unnamed = nothing_of(starts, stops)
             if told is not None:
                 unnamed = told.of(starts, stops, asked, [self._lack(number, some) for some in (starts, stops, asked)])
@@ -204,9 +205,10 @@ class RequestSpans:
                 self.write("stop_ms", rows[-1], ended[-1]["ms"])
                 if one.kind.status:
                     self.write("status", rows[-1], ended[-1]["status"])
-                self._open[number] = np.delete(
+                starts = np.delete(
                     starts, np.append(first, unnamed.unknown[~is_among(unnamed.unknown, np.sort(unnamed.kept))])
                 )
+            self._open[number].keep(starts)
         self.release()
         return Followed(first=self._first, begun=begun, rows=np.concatenate(rows), ended=np.concatenate(ended))
 
@@ -221,7 +223,8 @@ class RequestSpans:
         for number, told in enumerate(self._unnamed):
             if told is None or not len(begins[number]):
                 continue
-            before, now, stops = self._open[number], begins[number], ends[number]
+            now, stops = begins[number], ends[number]
+            before = self._open[number].having(now.pid, now["activity"])
             keys = self._keys(np.append(before["pid"], now.pid), np.append(before["activity"], now["activity"]))
             ms = np.append(before["ms"], now.ms)
             self._shared[number].learn(keys, ms, self._keys(stops["pid"], stops["activity"]), stops["ms"])
@@ -298,14 +301,14 @@ class RequestSpans:
         for name in ("ms", "pid", "tid", "kind", "label"):
             rows[name] = some[name]
         rows["parent"], rows["stop_ms"], rows["queue_ms"], rows["reason"] = parent, np.nan, np.nan, -1
-        begun = np.zeros(len(parent), _OPEN)
+        begun = np.zeros(len(parent), OPEN)
         for name in ("ms", "pid", "tid", "activity"):
             begun[name] = some[name]
         begun["row"] = self._first + np.arange(len(parent))
         self.rows.append(rows)
         for number in distinct(some["kind"]).tolist():
             own = begun[some["kind"] == number]
-            self._open[number] = np.concatenate([self._open[number], own])
+            self._open[number].add(own)
             self._last[number] = np.append(last_of_threads(self._last[number], 1), own[own["activity"] == 0])
         return begun
 
@@ -477,7 +480,7 @@ class _ActivityRows:
 
 
 def _open(kept: Kept, status: str = "") -> Array:
-    made = np.zeros(len(kept), _OPEN)
+    made = np.zeros(len(kept), OPEN)
     made["ms"], made["pid"], made["tid"], made["activity"] = kept.ms, kept.pid, kept.tid, kept["activity"]
     made["status"] = whole_numbers(kept[status]) if status else NONE
     return made
