@@ -17,7 +17,7 @@ from tests.nettrace.recordings import data_of, recordings
 from dotnetdiag.analysis.cpu import SAMPLER, cpu
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.profile import State
-from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, LOGGING, readable, routes
+from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, KINDS, LOGGING, readable, routes
 from dotnetdiag.analysis.request_spans import TOO_DEEP
 from dotnetdiag.analysis.requests import NO_EVENTS, NO_STATUSES, RequestsFold, requests
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
@@ -39,9 +39,35 @@ def test_as_many_as_events(name: str) -> None:
     made = requests(trace)
     for kind, (provider, event) in COUNTED.items():
         assert made.totals.by_kind.get(kind, 0) == counts.get(provider, {}).get(event, 0)
-    assert len(made.requests) == made.totals.count == sum(made.by_route.values("count"))
-    assert (made.notes == (NO_EVENTS,)) == (made.totals.count == 0)
+    assert len(made.requests) == made.totals.count + made.totals.parts == sum(made.by_route.values("count"))
+    proper = {"server", "client", "grpc server", "grpc client", "sql"}
+    proper |= set() if "server" in made.totals.by_kind else {"kestrel"}
+    assert made.totals.count == sum(made.totals.by_kind.get(kind, 0) for kind in proper)
+    assert (made.notes == (NO_EVENTS,)) == (len(made.requests) == 0)
     assert made.totals.failed == sum(made.by_route.values("failed"))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "count"),
+    [
+        (["server", "kestrel", "connection", "client", "client headers", "dns", "connect", "tls"], 2),
+        (["kestrel", "connection"], 1),  # without the host's
+        (["grpc server", "grpc client", "sql", "scope"], 3),
+        (["dns", "tls", "scope"], 0),
+        ([], 0),
+    ],
+)
+def test_parts_of_requests_are_not_counted_as_requests(kinds: list[str], count: int) -> None:
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in enumerate(kinds, 1):
+            kind = next(one for one in KINDS if one.name == name)
+            begin = kind.starts or f"{kind.task}Start"
+            writer.add_metadata(Metadata(metadata_id=number, provider=kind.provider, event_id=number, name=begin))
+            writer.write_event(number, number, b"", thread=1, activity=UUID(int=number))
+    totals = requests(Trace(file.getvalue())).totals
+    shown = [kind for kind in kinds if kind != "scope"]
+    assert (totals.count, totals.parts, dict(totals.by_kind)) == (count, len(shown) - count, dict.fromkeys(shown, 1))
 
 
 def test_the_requests_of_a_recorded_server() -> None:

@@ -216,7 +216,7 @@ def _said_of(answers: Answers, pid: int | None = None) -> Said:
             answers.threadpool.totals.count > 0 or any(one.question == "threadpool" for one in found),
             answers.threadpool.notes,
         ),
-        "requests": (answers.requests.totals.count > 0, answers.requests.notes),
+        "requests": (bool(answers.requests.totals.by_kind), answers.requests.notes),
         "jit": (answers.jit.totals.count > 0, answers.jit.notes),
         "logs": (answers.logs.totals.count > 0, answers.logs.notes),
         "topN": _looked_at_cpu(answers),

@@ -165,9 +165,9 @@ class RequestRows:
         """Whether it is told of no request that came in how it ended."""
         return self._served > 0 and not self._told_served
 
-    def totals(self) -> tuple[int, int, int, dict[str, int]]:
-        """How many, how many failed, have no end, and how many there are of each kind."""
-        return len(self), self._failed, self._unfinished, by_kind(self._counts)
+    def totals(self) -> tuple[int, int, dict[str, int]]:
+        """How many failed, have no end, and how many there are of each kind."""
+        return self._failed, self._unfinished, by_kind(self._counts)
 
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
         """All of them."""

@@ -25,6 +25,7 @@ from dotnetdiag.analysis.request_costs import RequestCosts
 from dotnetdiag.analysis.request_kinds import HTTP, IS_SERVED, LOGGING, PROVIDERS
 from dotnetdiag.analysis.request_rows import RequestRows, by_kind
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, TOO_DEEP, RequestSpans
+from dotnetdiag.analysis.slow_requests import is_request
 from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Table
 from dotnetdiag.trace.table import EventTable
@@ -57,12 +58,17 @@ UNKNOWN_ENDS = "of {:,} it is not known when and how they ended{}: several of a 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestTotals:
-    """``by_kind``: how many of each. ``unfinished`` have no end in the recording. ``failed``: with a failure, or a status of 500 or more. Without ids
+    """``count``: how many requests came in or went out, calls of gRPC and commands of databases among them. ``parts``: what the table has
+    beside them: connections, name resolution, TLS, what was sent and read of each, and Kestrel's own of what the host tells too. ``by_kind``: how
+    many of each.
+
+    The others are of both. ``unfinished`` have no end in the recording. ``failed``: with a failure, or a status of 500 or more. Without ids
     of activities ``unknown`` are those of which it is not known when and how they ended; ``unknown_failures``: so many more
     of each kind failed, one of them or what is not seen. ``unfinished`` has none of them, ``failed`` those that were told of while they were alone.
     """
 
     count: int
+    parts: int
     failed: int
     unfinished: int
     unknown: int
@@ -212,7 +218,8 @@ class RequestsFold:
             notes.append(NO_STATES)
         if rows.lacks_statuses:
             notes.append(NO_STATUSES)
-        count, failed, unfinished, of_kinds = rows.totals()
+        failed, unfinished, of_kinds = rows.totals()
+        count = sum(number for kind, number in of_kinds.items() if is_request(kind, {*of_kinds}))
         # one may be told of twice
         unknown_failures = {name: min(number, of_kinds.get(name, 0)) for name, number in failures.items()}
         if rows.unknown:
@@ -225,6 +232,7 @@ class RequestsFold:
             by_route=rows.by_route(notes, self._losses.told),
             totals=RequestTotals(
                 count=count,
+                parts=len(rows) - count,
                 failed=failed,
                 unfinished=unfinished,
                 unknown=rows.unknown,

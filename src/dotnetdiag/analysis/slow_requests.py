@@ -34,6 +34,11 @@ def is_part(kind: str, there: set[str]) -> bool:
     return kind == "connection" or kind.startswith("client ") or (kind == "kestrel" and "server" in there)
 
 
+def is_request(kind: str, there: set[str]) -> bool:
+    """Whether rows of a kind are requests, that came in or went out, calls of gRPC and commands of databases among them, and no parts of such."""
+    return kind not in _STEPS and not is_part(kind, there)
+
+
 class SlowRequests:
     """Looks at the rows of a report's ``requests``. Places are those of rows there."""
 
@@ -45,7 +50,7 @@ class SlowRequests:
         best, most, count = np.zeros(0, np.int64), np.zeros(0), 0
         for first, part in self._parts("kind", "duration_ms"):
             ms, has_ended = _durations(part)
-            own = np.flatnonzero(has_ended & _of_kinds(part, lambda kind: not self._is_beside(kind)))
+            own = np.flatnonzero(has_ended & _of_kinds(part, lambda kind: is_request(kind, self._there)))
             count += len(own)
             best, most = np.append(best, first + own), np.append(most, ms[own])
             if len(best) > max(2 * number, _SOME):
@@ -88,9 +93,6 @@ class SlowRequests:
             depth = part["depth"].numpy()
             found += [(first + row, int(depth[row]) - bases[of[row]]) for row in rows.tolist()]
         return found
-
-    def _is_beside(self, kind: str) -> bool:
-        return kind in _STEPS or is_part(kind, self._there)
 
     def _parts(self, *names: str, since: int = 0) -> Iterator[tuple[int, Mapping[str, Column]]]:
         """Some columns of rows that follow each other, and where each part begins."""

@@ -223,7 +223,7 @@ def requests(source: PathText | Trace) -> RequestReport:
     sums of what they spent, the ``failure`` of most that failed, and how many are ``unfinished``, the first of them since ``open_since_ms``, in
     process ``open_pid``; how many are ``slow`` (from 40 ms and five times the median on, where more than one in twenty are, without those of its
     start), what these took (``slow_ms``), and what took most of that (``slow_by``, for ``slow_by_ms``);
-    ``.totals`` of all, ``.notes`` what the recording lacks.
+    ``.totals`` of all (``count`` are requests, ``parts`` what else has a row), ``.notes`` what the recording lacks.
 
     Columns of ``.requests``: ``start_ms``, ``duration_ms`` (None where the end was not recorded), ``pid``, ``tid``, ``kind`` (``server``,
     ``kestrel``, ``connection``, ``client`` and its parts, ``dns``, ``connect``, ``tls``, ``sql``, ``grpc server``, ``grpc client``), ``name``,
