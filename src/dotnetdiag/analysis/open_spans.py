@@ -57,7 +57,7 @@ class OpenSpans:
 
     def having(self, pid: Array, activity: Array) -> Array:
         """Those with the ids of others, and some more."""
-        keys = distinct(_keys(pid, activity))
+        keys = distinct(_keys(pid, activity)) if len(self._older) else np.zeros(0, np.uint64)
         found = [own[is_among(_keys(own["pid"], own["activity"]), keys)] for _, own in self._waiting()]
         return np.concatenate([*found, *self._held])
 
@@ -66,9 +66,9 @@ class OpenSpans:
         more. Those that have not ended then are to be given back (:meth:`keep`).
         """
         found, self._held = self._held, [_NONE]
-        told = np.concatenate(events)
-        if not len(told) and lack is None:
+        if self._taken == len(self._older) or (lack is None and not any(map(len, events))):
             return np.concatenate(found)
+        told = np.concatenate(events)
         has_id = told["activity"] > 0
         ids = distinct(_keys(told["pid"][has_id], told["activity"][has_id]))
         threads = distinct(_keys(told["pid"], told["tid"]))
