@@ -655,6 +655,18 @@ def test_a_request_says_how_long_it_waited_for_a_connection(tmp_path: Path) -> N
     assert any(line.endswith("  client answer content received") for line in lines)
 
 
+def test_parts_alone_are_shown_where_there_are_no_requests(tmp_path: Path) -> None:
+    path = tmp_path / "names.nettrace"
+    with path.open("wb") as file, Writer(file) as writer:
+        for number, name in enumerate(["ResolutionStart", "ResolutionStop"], 1):
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider="System.Net.NameResolution", event_id=number, name=name)
+            )
+            writer.write_event(number, number, b"", thread=1, activity=UUID(int=1))
+    lines = run("trace", "report", str(path), "requests").stdout.splitlines()
+    assert next(line for line in lines if not line.startswith("note: ")) == "1 dns"
+
+
 def test_what_to_record_for_requests_is_the_same_wherever_it_is_told() -> None:
     said = run("trace", "report", "requests", "--help").stdout
     page = (Path(__file__).parents[2] / "docs/how-to/which-requests-are-slow.md").read_text()

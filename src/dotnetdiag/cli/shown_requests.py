@@ -40,7 +40,7 @@ def show(made: RequestReport, number: int) -> None:
     for note in made.notes:
         echo(f"note: {note}")
     totals = made.totals
-    if not totals.count:
+    if not totals.by_kind:
         return
     more = [
         *([f"{totals.failed:,} failed ({_failed(made)})"] if totals.failed else []),
