@@ -9,7 +9,7 @@ from tests.analysis.test_thread_pool import queued
 from tests.analysis.traces import Seen, said, traced
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis import tasks as room
+from dotnetdiag.analysis import await_calls, await_chains, await_rows, await_times
 from dotnetdiag.analysis.kind_rows import KindStacks
 from dotnetdiag.analysis.tasks import (
     NO_CALL,
@@ -17,6 +17,7 @@ from dotnetdiag.analysis.tasks import (
     NO_MEMBERS,
     OF_OTHERS,
     OPERATION,
+    TOO_DEEP,
     WAIT_BEGUN,
     WAIT_ENDED,
     TaskReport,
@@ -167,7 +168,7 @@ def test_any_callers_make_trees(callers: list[int], deepest: int) -> None:
     """Beside a walk up the callers of each."""
     events = [awaits(number, number, by, f"A.M{number}") for number, by in enumerate(callers, 1)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(room, "DEEPEST", deepest)
+        patch.setattr(await_rows, "DEEPEST", deepest)
         made = tasks(traced(*events))
     for number, depth in zip(made.awaits.values("task"), made.awaits.values("depth"), strict=True):
         way = [number]
@@ -219,10 +220,11 @@ def test_what_is_told_does_not_depend_on_how_much_is_looked_at_at_once(
         for where, name, value in (
             (scratch, "MAPPED_ROWS", 0),
             (scratch, "MAPPED_SLICE", 3),
-            (room, "_LOOKED_UP", 2),
-            (room, "_SLICE", 2),
-            (room, "_PAIRED", 2),
-            (room, "_SAMPLED", 4),
+            (await_rows, "LOOKED_UP", 2),
+            (await_times, "LOOKED_UP", 2),
+            (await_times, "_SLICE", 2),
+            (await_calls, "_PAIRED", 2),
+            (await_calls, "_SAMPLED", 4),
             (spilled, "SLICE_ROWS", 3),
         ):
             patch.setattr(where, name, value)
@@ -397,8 +399,8 @@ def test_work_is_queued_by_who_called_the_queue() -> None:
 def test_awaits_that_are_too_deep_in_each_other_are_told_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     deep = [*(awaits(number, number, number - 1, "A.M") for number in range(1, 10))]
     ended = [done(20 + number, 10 - number) for number in range(1, 10)]
-    for most, chains, notes in ((4, 3, (room.TOO_DEEP,)), (9, 1, ()), (1000, 1, ())):
-        monkeypatch.setattr(room, "DEEPEST", most)
+    for most, chains, notes in ((4, 3, (TOO_DEEP,)), (9, 1, ()), (1000, 1, ())):
+        monkeypatch.setattr(await_rows, "DEEPEST", most)
         made = tasks(traced(*deep, *ended))
         assert (made.totals.chains, made.totals.deepest, made.notes) == (chains, min(most, 9), notes)
         assert sum(made.by_method.values("own_ms")) == pytest.approx(
@@ -417,7 +419,7 @@ def test_what_a_task_awaited_before_it_was_awaited_is_not_taken_from_who_awaits_
 
 
 def test_of_a_long_chain_the_first_and_the_last_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "NAMED", 4)
+    monkeypatch.setattr(await_chains, "NAMED", 4)
     events = [*(awaits(number, number, number - 1, f"A.M{number}") for number in range(1, 8))]
     made = tasks(traced(*events, *(done(20 - number, number) for number in range(7, 0, -1))))
     assert made.chains.values("chain") == ["A.M1 > A.M2 > 3 more > A.M6 > A.M7"]

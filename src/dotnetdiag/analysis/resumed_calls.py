@@ -1,6 +1,6 @@
 """In which call of an asynchronous method a thread blocks, that has gone on after an await: what its stack tells, and the ends of awaits before it.
 
-``tasks`` says how these are put together.
+``await_calls`` says how these are put together.
 """
 
 from __future__ import annotations
