@@ -13,7 +13,7 @@ import dotnetdiag as dd
 from dotnetdiag.analysis import startup as room
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.native import RuntimeFacts
-from dotnetdiag.analysis.startup import PHASES
+from dotnetdiag.analysis.startup_phases import PHASES, Counted
 from dotnetdiag.errors import UnknownName
 from dotnetdiag.events.columns import Scalar, Text
 from dotnetdiag.recipes.trace_rewrite import trim
@@ -212,11 +212,10 @@ def test_where_nothing_came_in_time_there_is_an_answer() -> None:
 def test_what_took_longest_is_of_the_time_that_was_asked_for() -> None:
     """What comes behind it is looked at too, for a while, and there is more of it that takes longer."""
     at, took = np.arange(250.0), np.where(np.arange(250) < 50, 10.0, 11.0)
-    rows = dd.Table({"start_ms": Scalar(at), "duration_ms": Scalar(took), "method": Text.from_pylist(["A"] * 250)})
-    fold = room.StartupFold()
-    fold._end_ms = 50.0
-    made = fold._longest({"method": (rows, "method", "duration_ms")}, ())
-    assert made.values("start_ms") == [float(one) for one in range(50)]
+    rows = dd.Table({"start_ms": Scalar(at), "compile_ms": Scalar(took), "method": Text.from_pylist(["A"] * 250)})
+    none = rows[:0]
+    counted = Counted(assemblies=none, binds=none, methods=rows, collections=none, thrown=none)
+    assert counted.longest(50.0)["start_ms"].to_pylist() == [float(one) for one in range(50)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from tests.live.runtimes import command
 from tests.nettrace.recordings import recording
 
 import dotnetdiag as dd
-from dotnetdiag.analysis.startup import NO_START, PHASES, no_events
+from dotnetdiag.analysis.startup import NO_START, no_events
+from dotnetdiag.analysis.startup_phases import PHASES
 
 pytestmark = pytest.mark.live
 

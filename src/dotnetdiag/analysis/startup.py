@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, number, whole
+from dotnetdiag.analysis.answers import answer_table
 from dotnetdiag.analysis.cpu import CpuFold
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.exceptions import THROWN, ExceptionsFold
@@ -30,12 +30,13 @@ from dotnetdiag.analysis.native import NO_LOADER, NO_STATES, RuntimeFacts, are_s
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.startup_phases import Counted, Phases
 from dotnetdiag.errors import UnknownName, UsageError
-from dotnetdiag.events import Column, EventSchema, Scalar
-from dotnetdiag.events.columns import Text
+from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Table
 from dotnetdiag.trace.context import Context
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
@@ -43,15 +44,6 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 STARTED, ASSEMBLY, MODULE, JITTED = 187, 154, 152, 145
 """Runtime/Start, Loader/AssemblyLoad and /ModuleLoad, Method/JittingStarted."""
-PHASES = (
-    "before the runtime",
-    "the runtime starts",
-    "until the program is loaded",
-    "until its first method",
-    "the program",
-)
-LONGEST = 100
-"""Of what took longest, so many are listed."""
 FIRST_S = 5.0
 """So much is looked at where nothing else is said: a program has started by then."""
 WAITED_S = 5.0
@@ -230,107 +222,93 @@ class StartupFold:
     def result(self) -> StartupReport:
         """The answer. Raises UnknownName for a process of which nothing came."""
         pid, program, marks = self._marks()
-        loader, jit, gc = self._loader.result(), self._jit.result(), self._gc.result()
-        tables = (loader.assemblies, loader.binds, jit.methods, gc.collections, self._exceptions.result().thrown)
+        counted = self._counted().of_process(pid)
         recorded = recorded_in(self._seconds)
-        own = None if recorded is None else recorded.by_process.get(pid)
         others = self._pids | (set() if recorded is None else recorded.by_process.keys())
         others -= {pid, 0}  # which is the kernel's
-        assemblies, binds, methods, collections, thrown = (_of_process(table, pid) for table in tables)
-        cpu = self._cpu.result()
-        if others and len(cpu):
-            cpu = cpu.take(
-                np.array([one.process_id == pid for one in cpu.threads], np.bool_)[cpu.thread], "is of the process"
-            )
+        cpu = self._samples(pid, has_others=bool(others))
         # one that others came before began later than the recording
-        begin_ms = 1000.0 * own[0] if own is not None else marks[0] if others else 0.0
-        recorded_s = None if recorded is None else recorded.of(pid).end_s
-        self._end_ms = begin_ms + 1000.0 * self._first_s
-        if recorded_s is not None:
-            self._end_ms = max(min(self._end_ms, 1000.0 * recorded_s), begin_ms)
-        edges = np.append(np.array([begin_ms, *marks]), np.inf)
-        parts = {
-            "assemblies": _at(assemblies, None),
-            "bind": _at(binds, "duration_ms"),
-            "compile": _at(methods, "compile_ms"),
-            "pause": _at(collections, "pause_ms"),
-            "exceptions": _at(thrown, None),
-        }
-        lasting = {
-            "assembly": (binds, "assembly", "duration_ms"),
-            "method": (methods, "method", "compile_ms"),
-            "collection": (collections, "reason", "pause_ms"),
-        }
+        begin_ms, end_ms = self._looked_at(pid, recorded, marks[0] if others else 0.0)
         runtime = self._runtime().of(pid)
         has_states = are_states_told(cpu.state, np.ones(len(cpu)), runtime)
         running = cpu.in_states(State.CPU) if len(cpu) and cpu.unit == "ms" and has_states else None
         profile = cpu if running is None else running
-        profile = profile.between(begin_ms / 1000, self._end_ms / 1000) if len(profile) else profile
         has_start = bool(len(self._started.all().of_process(pid)))
         missing_s = 0.0 if recorded is None else recorded.missing_s(pid)
         has_begun = program is not None and self._has_program(pid, 1000.0 * missing_s)
         is_told = program is not None and has_start and not has_begun
-        lacking = [
-            name
-            for name, (keyword, level) in _RECORDED_BY.items()
-            if not len(parts[name][0])
-            and (pid, name) not in self._recorded
-            and not (runtime.keywords & keyword and runtime.level >= level)
-        ]
+        lacking = self._lacking(pid, counted, runtime)
         left_out = len(others) if pid and self._process is None else 0  # of none that started none is left out
         if is_told:
-            is_of_several = self._context is not None and self._context.meaning.is_of_several
-            is_of_several &= recorded is None or pid not in recorded.by_process
-            told_states = has_states or not len(cpu)
-            notes = _notes(pid, left_out, lacking, has_states=told_states, is_of_several=is_of_several)
-            if missing_s > PART_S:
-                notes = (PART.format(missing_s), *notes)
+            told_states, is_of_several = has_states or not len(cpu), self._is_of_several(pid, recorded)
+            notes = _notes(pid, left_out, lacking, missing_s, has_states=told_states, is_of_several=is_of_several)
         elif has_begun:
             notes = (BEGUN.format(missing_s),)
         else:
             notes = (_why_untold(runtime, has_start=has_start),)
-        rows = np.arange(len(PHASES) if is_told else 0)
-        low, high = np.minimum(edges[:-1], self._end_ms), np.minimum(edges[1:], self._end_ms)
-        there = rows[(high > low)[rows]]
-
-        def within(name: str, values: bool) -> Array:
-            ms, of = parts[name]
-            at = np.clip(np.searchsorted(edges, ms, "right") - 1, 0, len(PHASES) - 1)
-            own = ms < self._end_ms
-            sums: Array = np.bincount(at[own], of[own] if values else None, minlength=len(PHASES))
-            return np.asarray(sums[there], np.float64)
-
-        def told(name: str) -> Array:
-            return np.full(len(there), name not in lacking)
-
-        sampled = _sampled(running, low[there], high[there])
-        columns: dict[str, Column] = {
-            "phase": Text.from_pylist([PHASES[one] for one in there.tolist()]),
-            "start_ms": number(low[there]),
-            "duration_ms": number((high - low)[there]),
-            "assemblies": whole(within("assemblies", False)),
-            "bind_ms": number(within("bind", True), told("bind")),
-            "methods": whole(within("compile", False), told("compile")),
-            "compile_ms": number(within("compile", True), told("compile")),
-            "collections": whole(within("pause", False), told("pause")),
-            "pause_ms": number(within("pause", True), told("pause")),
-            "exceptions": whole(within("exceptions", False), told("exceptions")),
-            "cpu_ms": number(sampled),
-        }
-        ran = float(np.nansum(sampled)) if running is not None and len(there) else None
+        phases = Phases([begin_ms, *marks], end_ms, are_told=is_told)
+        cpu_ms, longest = phases.sampled(running), counted.longest(end_ms if is_told else -np.inf)
+        losses = self._losses.told
         return StartupReport(
-            phases=answer_table("phases of the start", columns, notes, self._losses.told),
-            longest=self._longest(lasting if is_told else {}, notes),
-            profile=profile,
+            phases=answer_table("phases of the start", phases.columns(counted, cpu_ms, lacking), notes, losses),
+            longest=answer_table("what took longest", longest, notes, losses),
+            profile=profile.between(begin_ms / 1000, end_ms / 1000) if len(profile) else profile,
             totals=StartupTotals(
-                end_ms=self._end_ms,
+                end_ms=end_ms,
                 program=program,
                 main_ms=marks[-1] if is_told else None,
-                cpu_ms=ran,
+                cpu_ms=float(np.nansum(cpu_ms)) if running is not None and len(phases) else None,
                 others=left_out or None,
             ),
             notes=notes,
         )
+
+    def _counted(self) -> Counted:
+        loader, jit, gc = self._loader.result(), self._jit.result(), self._gc.result()
+        return Counted(
+            assemblies=loader.assemblies,
+            binds=loader.binds,
+            methods=jit.methods,
+            collections=gc.collections,
+            thrown=self._exceptions.result().thrown,
+        )
+
+    def _samples(self, pid: int, *, has_others: bool) -> StackProfile:
+        """Those of the process."""
+        cpu = self._cpu.result()
+        if not (has_others and len(cpu)):
+            return cpu
+        is_own = np.array([one.process_id == pid for one in cpu.threads], np.bool_)
+        return cpu.take(is_own[cpu.thread], "is of the process")
+
+    def _looked_at(self, pid: int, recorded: Recorded | None, began_ms: float) -> tuple[float, float]:
+        """From when until when in ms: from ``began_ms`` on where nothing says since when the process was recorded."""
+        own = None if recorded is None else recorded.by_process.get(pid)
+        begin_ms = 1000.0 * own[0] if own is not None else began_ms
+        recorded_s = None if recorded is None else recorded.of(pid).end_s
+        end_ms = begin_ms + 1000.0 * self._first_s
+        return begin_ms, end_ms if recorded_s is None else max(min(end_ms, 1000.0 * recorded_s), begin_ms)
+
+    def _lacking(self, pid: int, counted: Counted, runtime: RuntimeFacts) -> list[str]:
+        """Of which of :data:`KINDS` nothing came, though nothing says that they were recorded."""
+        tables = {
+            "bind": counted.binds,
+            "compile": counted.methods,
+            "pause": counted.collections,
+            "exceptions": counted.thrown,
+        }
+        return [
+            name
+            for name, (keyword, level) in _RECORDED_BY.items()
+            if not len(tables[name])
+            and (pid, name) not in self._recorded
+            and not (runtime.keywords & keyword and runtime.level >= level)
+        ]
+
+    def _is_of_several(self, pid: int, recorded: Recorded | None) -> bool:
+        """Whether the recording is of several processes, and does not tell when this one was recorded."""
+        is_of_several = self._context is not None and self._context.meaning.is_of_several
+        return is_of_several and (recorded is None or pid not in recorded.by_process)
 
     def _marks(self) -> tuple[int, str | None, list[float]]:
         """The process that started first, the assembly of its program, and when the phases behind the first begin."""
@@ -389,24 +367,6 @@ class StartupFold:
             for above, name in pairwise(parts)
         )
 
-    def _longest(self, tables: Mapping[str, tuple[Table, str, str]], notes: Sequence[str]) -> Table:
-        """Of kinds of what takes time, each with its table, what a row is called by, and how long that took."""
-        rows: list[tuple[str, str, float, float]] = []
-        for kind, (table, name, duration) in tables.items():
-            ms, took = _at(table, duration)
-            own = np.flatnonzero(ms < self._end_ms)
-            for row in own[np.argsort(-took[own], kind="stable")[:LONGEST]].tolist():
-                rows.append((kind, str(table[name].item(row) or ""), float(ms[row]), float(took[row])))
-        rows.sort(key=lambda row: -row[3])
-        kinds, names, starts, took_ms = zip(*rows[:LONGEST], strict=True) if rows else ((), (), (), ())
-        columns: Mapping[str, Column] = {
-            "kind": Text.from_pylist(list(kinds)),
-            "name": Text.from_pylist(list(names)),
-            "start_ms": number(np.array(starts, np.float64)),
-            "duration_ms": number(np.array(took_ms, np.float64)),
-        }
-        return answer_table("what took longest", columns, notes, self._losses.told)
-
 
 class _FirstOfModules:
     """The first method of each module that is compiled: of a million that a program makes as it runs all took 60 MB."""
@@ -434,9 +394,11 @@ class _FirstOfModules:
         return self._kept.all()
 
 
-def _notes(pid: int, others: int, lacking: Sequence[str], *, has_states: bool, is_of_several: bool) -> tuple[str, ...]:
+def _notes(
+    pid: int, others: int, lacking: Sequence[str], missing_s: float, *, has_states: bool, is_of_several: bool
+) -> tuple[str, ...]:
     """What is said of a start that is told: of which process it is, and what is missing."""
-    made = []
+    made = [PART.format(missing_s)] if missing_s > PART_S else []
     if others:
         made.append(
             f"this is process {pid}, the first that started; the others in the recording ({others}) are left out"
@@ -475,41 +437,3 @@ def said_of_all() -> dict[str, str]:
         for count in range(1, len(KINDS) + 1)
         for lacking in combinations(KINDS, count)
     }
-
-
-def _pids(rows: Table) -> Array:
-    return np.zeros(0, np.int64) if not len(rows) else np.asarray(rows.numpy("pid"), np.int64)
-
-
-def _of_process(rows: Table, pid: int) -> Table:
-    """Those of one process, of a table that has a row for something of each."""
-    own = _pids(rows) == pid
-    if own.all():
-        return rows
-    some = np.flatnonzero(own)
-    return Table({name: rows[name].take(some) for name in rows.columns}, title=rows.title, units=rows.units)
-
-
-def _at(rows: Table, name: str | None) -> tuple[Array, Array]:
-    """When each began, and a number of it, 0 for None."""
-    if not len(rows):
-        return np.zeros(0), np.zeros(0)
-    starts, column = rows["start_ms"], None if name is None else rows[name]
-    assert isinstance(starts, Scalar)
-    if column is None:
-        return starts.values, np.ones(len(rows))
-    assert isinstance(column, Scalar)
-    return starts.values, column.values if column.valid is None else np.where(column.valid, column.values, 0.0)
-
-
-def _sampled(profile: StackProfile | None, low: Array, high: Array) -> Array:
-    """The time that was sampled from each of ``low`` to each of ``high``; NaN without samples."""
-    if profile is None:
-        return np.full(len(low), np.nan)
-    begin, end = profile.start_ns / 1e6, (profile.start_ns + profile.length_ns) / 1e6
-    return np.array(
-        [
-            float(np.maximum(np.minimum(end, b) - np.maximum(begin, a), 0.0).sum())
-            for a, b in zip(low, high, strict=True)
-        ]
-    )
