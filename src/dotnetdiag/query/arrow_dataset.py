@@ -18,91 +18,95 @@ def dataset_of(scan: Scan) -> Any:
     arrow()
     import pyarrow.dataset
 
-    class ScanDataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
-        """What libraries ask of ``pyarrow.dataset.Dataset``, with a scan behind it, of rows that fulfil ``where``."""
+    class ScanDataset(_ScanRows, pyarrow.dataset.Dataset):  # type: ignore[misc]
+        """Its base is made by none but pyarrow itself: nothing that it has may be asked of it, which would end the process."""
 
-        def __init__(self, where: Any = None) -> None:
-            """Its base is made by none but pyarrow itself: nothing that it has may be asked of it, which would end the process."""
-            self._where = where
+    return ScanDataset(scan)
 
-        def _both(self, filter: Any) -> Any:
-            if self._where is None or filter is None:
-                return filter if self._where is None else self._where
-            return self._where & filter
 
-        @property
-        def schema(self) -> pyarrow.Schema:
-            """Of all columns."""
-            return scan.schema
+class _ScanRows:
+    """What libraries ask of ``pyarrow.dataset.Dataset``, of the rows of a scan that fulfil ``where``."""
 
-        def scanner(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
-            """What reads some columns of the rows that fulfil the filter."""
-            made = _Scanner(scan, columns, self._both(filter)).to_reader()
-            return pyarrow.dataset.Scanner.from_batches(made)
+    def __init__(self, scan: Scan, where: Any = None) -> None:
+        self._scan, self._where = scan, where
 
-        def to_batches(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
-            """The rows of some columns."""
-            return scan.batches(columns, self._both(filter))
+    def _both(self, filter: Any) -> Any:
+        if self._where is None or filter is None:
+            return filter if self._where is None else self._where
+        return self._where & filter
 
-        def to_table(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
-            """All of them at once."""
-            return _Scanner(scan, columns, self._both(filter)).to_reader().read_all()
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """Of all columns."""
+        return self._scan.schema
 
-        def count_rows(self, filter: Any = None, **_: Any) -> int:
-            """How many fulfil the filter."""
-            return sum(batch.num_rows for batch in scan.batches((), self._both(filter)))
+    def scanner(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
+        """What reads some columns of the rows that fulfil the filter."""
+        made = _Scanner(self._scan, columns, self._both(filter)).to_reader()
+        return arrow().dataset.Scanner.from_batches(made)
 
-        def head(self, num_rows: int, columns: Any = None, filter: Any = None, **_: Any) -> Any:
-            """The first of them."""
-            found, left = [], num_rows
-            filter = self._both(filter)
-            for batch in scan.batches(columns, filter):
-                found.append(batch.slice(0, left))
-                left -= found[-1].num_rows
-                if left <= 0:
-                    break
-            return arrow().Table.from_batches(found, _Scanner(scan, columns, filter).schema)
+    def to_batches(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
+        """The rows of some columns."""
+        return self._scan.batches(columns, self._both(filter))
 
-        def filter(self, expression: Any) -> Any:
-            """The rows that fulfil it too."""
-            return ScanDataset(self._both(expression))
+    def to_table(self, columns: Any = None, filter: Any = None, **_: Any) -> Any:
+        """All of them at once."""
+        return _Scanner(self._scan, columns, self._both(filter)).to_reader().read_all()
 
-        def take(self, indices: Any, columns: Any = None, filter: Any = None, **_: Any) -> Any:
-            """Some rows, by their places."""
-            return self.to_table(columns, filter).take(indices)
+    def count_rows(self, filter: Any = None, **_: Any) -> int:
+        """How many fulfil the filter."""
+        return sum(batch.num_rows for batch in self._scan.batches((), self._both(filter)))
 
-        @property
-        def partition_expression(self) -> Any:
-            """That of one with no parts."""
-            return pyarrow.dataset.scalar(True)
+    def head(self, num_rows: int, columns: Any = None, filter: Any = None, **_: Any) -> Any:
+        """The first of them."""
+        found, left = [], num_rows
+        filter = self._both(filter)
+        for batch in self._scan.batches(columns, filter):
+            found.append(batch.slice(0, left))
+            left -= found[-1].num_rows
+            if left <= 0:
+                break
+        return arrow().Table.from_batches(found, _Scanner(self._scan, columns, filter).schema)
 
-        def _in_memory(self) -> Any:
-            return pyarrow.dataset.dataset(self.to_table())
+    def filter(self, expression: Any) -> Any:
+        """The rows that fulfil it too."""
+        return type(self)(self._scan, self._both(expression))
 
-        def sort_by(self, sorting: Any, **named: Any) -> Any:
-            """All rows in memory, sorted."""
-            return self._in_memory().sort_by(sorting, **named)
+    def take(self, indices: Any, columns: Any = None, filter: Any = None, **_: Any) -> Any:
+        """Some rows, by their places."""
+        return self.to_table(columns, filter).take(indices)
 
-        def join(self, right_dataset: Any, *given: Any, **named: Any) -> Any:
-            """With the rows of another, in memory."""
-            return self._in_memory().join(_in_memory(right_dataset), *given, **named)
+    @property
+    def partition_expression(self) -> Any:
+        """That of one with no parts."""
+        return arrow().dataset.scalar(True)
 
-        def join_asof(self, right_dataset: Any, *given: Any, **named: Any) -> Any:
-            """With those of another that are nearest, in memory."""
-            return self._in_memory().join_asof(_in_memory(right_dataset), *given, **named)
+    def _in_memory(self) -> Any:
+        return arrow().dataset.dataset(self.to_table())
 
-        def get_fragments(self, filter: Any = None) -> Any:
-            """A scan has none, and what its base would give ends the process."""
-            raise NotImplementedError("a scan of recordings has no fragments: read it with to_batches")
+    def sort_by(self, sorting: Any, **named: Any) -> Any:
+        """All rows in memory, sorted."""
+        return self._in_memory().sort_by(sorting, **named)
 
-        def replace_schema(self, schema: Any) -> Any:
-            """A scan has the schema of its events, and what its base would give ends the process."""
-            raise NotImplementedError("a scan of recordings has the schema of its events: cast what to_table gives")
+    def join(self, right_dataset: Any, *given: Any, **named: Any) -> Any:
+        """With the rows of another, in memory."""
+        return self._in_memory().join(_in_memory(right_dataset), *given, **named)
 
-    def _in_memory(other: Any) -> Any:
-        return other._in_memory() if isinstance(other, ScanDataset) else other
+    def join_asof(self, right_dataset: Any, *given: Any, **named: Any) -> Any:
+        """With those of another that are nearest, in memory."""
+        return self._in_memory().join_asof(_in_memory(right_dataset), *given, **named)
 
-    return ScanDataset()
+    def get_fragments(self, filter: Any = None) -> Any:
+        """A scan has none, and what its base would give ends the process."""
+        raise NotImplementedError("a scan of recordings has no fragments: read it with to_batches")
+
+    def replace_schema(self, schema: Any) -> Any:
+        """A scan has the schema of its events, and what its base would give ends the process."""
+        raise NotImplementedError("a scan of recordings has the schema of its events: cast what to_table gives")
+
+
+def _in_memory(other: Any) -> Any:
+    return other._in_memory() if isinstance(other, _ScanRows) else other
 
 
 class _Scanner:
