@@ -148,8 +148,7 @@ def watch(
     dotnetdiag trace watch -n MyApp --report gc --duration 1m --html gc.html
     dotnetdiag trace watch --report startup --duration 5s -- dotnet MyApp.dll
     """
-    from dotnetdiag.recipes.outcome import exit_of
-    from dotnetdiag.recipes.watching import LiveEvents, WatchOptions
+    from dotnetdiag.recipes.watching import WatchOptions
 
     form = _form(form, report)
     options = WatchOptions(
@@ -171,14 +170,22 @@ def watch(
         return
     if page is not None:
         raise UsageError("--html is of a --report: name its kind")
-    question = top_of(options, **top)
-    for note in misspelled_providers(
-        (question or options).composed()
-    ):  # mistakes are told before anything is waited for
+    _show(target, launch, options, top_of(options, **top), form)
+
+
+def _show(
+    target: Target | None, launch: Launch | None, options: WatchOptions, top: TopOptions | None, form: str
+) -> None:
+    """Print events as they come, or the methods that ``top`` asks for, until the end."""
+    from dotnetdiag.recipes.outcome import exit_of
+    from dotnetdiag.recipes.watching import LiveEvents
+
+    question = top or options
+    for note in misspelled_providers(question.composed()):  # mistakes are told before anything is waited for
         echo(f"note: {note}", err=True)
     with (
         watched(target, launch) as source,
-        _started(source, question or options) as (live, shown),
+        _started(source, question) as (live, shown),
         _ends_nicely(live, source),
     ):
         exited = exit_of(source.client)
