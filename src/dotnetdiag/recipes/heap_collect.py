@@ -193,80 +193,126 @@ def collect_heap(options: HeapOptions, observer: HeapObserver | None = None, sto
                 _flush_types(client)
         loading, life = _Loading(_likely_objects(pid)), _Life(pid)
         observer.started(pid)
-        attempts, buffer_mb = 1, options.buffer_mb
-        pauses: list[tuple[float, bool]] = []
-        earlier: tuple[Heap, int, int] | None = None
-        session = 0
-        again, has_other = has_other_sessions(pid), False
-        while True:
-            walk = _Walk(client, options, timeout_s, observer, stop, loading, pid=pid, major=major, starts=starts)
-            session += 1
-            try:
-                heap, lost = walk.run(buffer_mb, again=again)
-            except _SILENT as error:
-                if earlier is not None:
-                    heap, walk.size_bytes, session = earlier
-                    walk.notes.append(f"Once more it did not answer ({error}): this is what came before.")
-                    break
-                if isinstance(error, TransportError) and life.has_ended():
-                    raise ConnectionEnded(ENDED) from error
-                stopped = stopped_error(pid, pid) if pid is not None and isinstance(error, TimedOut) else None
-                if stopped is not None:
-                    raise stopped from error
-                if not (starts and isinstance(error, TimedOut)):
-                    raise
-                heap, lost = None, 0
-            finally:
-                pauses += walk.pauses
-                for pause in walk.pauses:
-                    observer.paused(*pause)
-            if heap is None:
-                if lost and buffer_mb < LARGER_BUFFER_MB:
-                    observer.again(f"{lost:,} events were lost, and all objects with them")
-                    buffer_mb = LARGER_BUFFER_MB
-                elif starts:
-                    observer.again("the runtime, which has just begun, told of no object yet")
-                    starts = False
-                else:
-                    raise _nothing_came(lost, timeout_s)
-                attempts += 1
-                continue
-            if heap.completeness.complete or attempts >= MOST_ATTEMPTS or not walk.ended_by_itself:
-                break
-            if lost and buffer_mb >= LARGER_BUFFER_MB:
-                break  # once more would lose as much
-            nameless = not lost and _is_nameless(heap)
-            if nameless and attempts > 1:
-                break  # the other session goes on
-            if not (lost or nameless) and life.has_ended():
-                break  # nobody answers once more
-            why = heap.completeness.problems[-1] if not lost else f"{lost:,} events were lost"
-            observer.again(f"{why}, for another session was told of them" if nameless else why)
-            has_other |= not lost
-            if lost:
-                buffer_mb = LARGER_BUFFER_MB
-            attempts += 1
-            earlier = (heap, walk.size_bytes, session) if heap.nodes <= KEPT_NODES else None
-            del heap
-            again = True
-            walk.over.wait(PARTING_S)  # or the next is told of no type that this one was told of
-        if not (walk.ended_by_itself and heap.completeness.complete) and life.has_ended():
-            walk.notes.append(f"T{ENDED[1:]}.")
-        elif not lost and _is_nameless(heap):
-            walk.notes.append(NAMELESS_WHY)
+        walk = partial(_Walk, client, options, timeout_s, observer, stop, loading, pid=pid, major=major)
+        attempts = _Attempts(walk, observer, life, timeout_s, options.buffer_mb, pid=pid, starts=starts)
+        while (walked := attempts.walked()) is None:
+            pass
+        heap, last = walked
+        attempts.note(heap, last)
         return CollectedHeap(
             heap=heap,
             pid=pid,
-            size_bytes=walk.size_bytes,
+            size_bytes=last.size_bytes,
             duration_s=time.monotonic() - began,
-            attempts=attempts,
-            all_pauses_ms=sum(ms for ms, _ in pauses) if pauses else None,
-            are_pauses_known=all(known for _, known in pauses) and not has_other,
+            attempts=attempts.count,
+            all_pauses_ms=sum(ms for ms, _ in attempts.pauses) if attempts.pauses else None,
+            are_pauses_known=all(known for _, known in attempts.pauses) and not attempts.has_other,
             collects_at_end=major is None or major < COLLECTS_ONCE,
-            walks=len(pauses),
-            session=session,
-            notes=tuple(walk.notes),
+            walks=len(attempts.pauses),
+            session=attempts.session,
+            notes=tuple(last.notes),
         )
+
+
+class _Attempts:
+    """Walks, one after the other, until the heap is whole, or no other walk would make it so."""
+
+    def __init__(
+        self,
+        walk: Callable[..., _Walk],
+        observer: HeapObserver,
+        life: _Life,
+        timeout_s: float,
+        buffer_mb: int,
+        *,
+        pid: int | None,
+        starts: bool,
+    ) -> None:
+        self._walk, self._observer, self._life, self._pid = walk, observer, life, pid
+        self._timeout_s, self._buffer_mb, self._starts = timeout_s, buffer_mb, starts
+        self.count, self.session = 1, 0
+        self.pauses: list[tuple[float, bool]] = []
+        self.has_other = False
+        """Whether another session asks for the heap too, as it seems."""
+        self._again = has_other_sessions(pid)
+        self._earlier: tuple[Heap, int, int] | None = None
+        self._lost = 0
+        """Events, in the last walk that came to an end."""
+
+    def walked(self) -> tuple[Heap, _Walk] | None:
+        """The heap, and the walk that it ends with; None where all is to be collected once more."""
+        walk, heap = self._walk(starts=self._starts), None
+        self.session += 1
+        try:
+            heap, self._lost = walk.run(self._buffer_mb, again=self._again)
+        except _SILENT as error:
+            if self._earlier is not None:
+                heap, walk.size_bytes, self.session = self._earlier
+                walk.notes.append(f"Once more it did not answer ({error}): this is what came before.")
+                return heap, walk
+            if isinstance(error, TransportError) and self._life.has_ended():
+                raise ConnectionEnded(ENDED) from error
+            timed_out = isinstance(error, TimedOut)
+            stopped = stopped_error(self._pid, self._pid) if self._pid is not None and timed_out else None
+            if stopped is not None:
+                raise stopped from error
+            if not (self._starts and timed_out):
+                raise
+            self._lost = 0
+        finally:
+            self.pauses += walk.pauses
+            for pause in walk.pauses:
+                self._observer.paused(*pause)
+        if heap is None:
+            self._begin_anew()
+            return None
+        if self._is_enough(heap, walk):
+            return heap, walk
+        self._complete(heap, walk)
+        del heap
+        walk.over.wait(PARTING_S)  # or the next is told of no type that this one was told of
+        return None
+
+    def _begin_anew(self) -> None:
+        """Of a walk that told of no object another is to tell. Raises where none would."""
+        if self._lost and self._buffer_mb < LARGER_BUFFER_MB:
+            self._observer.again(f"{self._lost:,} events were lost, and all objects with them")
+            self._buffer_mb = LARGER_BUFFER_MB
+        elif self._starts:
+            self._observer.again("the runtime, which has just begun, told of no object yet")
+            self._starts = False
+        else:
+            raise _nothing_came(self._lost, self._timeout_s)
+        self.count += 1
+
+    def _is_enough(self, heap: Heap, walk: _Walk) -> bool:
+        """Whether the heap is whole, or no walk would make it so."""
+        if heap.completeness.complete or self.count >= MOST_ATTEMPTS or not walk.ended_by_itself:
+            return True
+        if self._lost:
+            return self._buffer_mb >= LARGER_BUFFER_MB  # once more would lose as much
+        if _is_nameless(heap):
+            return self.count > 1  # the other session goes on
+        return self._life.has_ended()  # nobody answers once more
+
+    def _complete(self, heap: Heap, walk: _Walk) -> None:
+        """Of a heap that lacks something another walk is to tell all."""
+        why = heap.completeness.problems[-1] if not self._lost else f"{self._lost:,} events were lost"
+        is_nameless = not self._lost and _is_nameless(heap)
+        self._observer.again(f"{why}, for another session was told of them" if is_nameless else why)
+        self.has_other |= not self._lost
+        if self._lost:
+            self._buffer_mb = LARGER_BUFFER_MB
+        self.count += 1
+        self._earlier = (heap, walk.size_bytes, self.session) if heap.nodes <= KEPT_NODES else None
+        self._again = True
+
+    def note(self, heap: Heap, walk: _Walk) -> None:
+        """What is missing in the end."""
+        if not (walk.ended_by_itself and heap.completeness.complete) and self._life.has_ended():
+            walk.notes.append(f"T{ENDED[1:]}.")
+        elif not self._lost and _is_nameless(heap):
+            walk.notes.append(NAMELESS_WHY)
 
 
 class _Life:
