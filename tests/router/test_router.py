@@ -25,7 +25,7 @@ from dotnetdiag.errors import ConnectionEnded, MissingDependency, TimedOut, Tran
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.ipc.process_info import ProcessInfo3, ProcessInfoReply
-from dotnetdiag.router import link, request, router, side
+from dotnetdiag.router import link, request, router, side, tools
 from dotnetdiag.router.places import MOST_STRANGERS
 from dotnetdiag.router.runtimes import LOCAL_ADVERTISE_S
 from dotnetdiag.router.status import RouterEvent
@@ -314,7 +314,7 @@ def test_a_runtime_that_is_gone_is_told(folder: Path, start: StartRouter) -> Non
 
 
 def test_who_says_nothing_is_hung_up_on(folder: Path, start: StartRouter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(router, "SILENT_TOOL_S", 0.1)
+    monkeypatch.setattr(tools, "SILENT_TOOL_S", 0.1)
     monkeypatch.setattr(request, "REQUEST_S", 0.2)
     heard = start(tools=f"{folder / 'tools'}", runtimes=f"{folder / 'runtimes'}")
     with (

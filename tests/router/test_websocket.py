@@ -16,7 +16,7 @@ from tests.router.conftest import StartRouter
 from tests.router.test_router import QUESTION, asked, dialled, said
 
 from dotnetdiag.errors import ConnectFailed, ConnectionEnded, GrammarError
-from dotnetdiag.router import router, websocket
+from dotnetdiag.router import tools, websocket
 from dotnetdiag.router.places import MOST_STRANGERS
 from dotnetdiag.router.websocket import (
     LARGEST_MESSAGE,
@@ -224,7 +224,7 @@ def test_who_pings_and_takes_no_answer_is_no_peer(peer: Peer) -> None:
 def test_peers_that_ping_and_wait_are_answered(
     folder: Path, start: StartRouter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(router, "LOOK_S", 0.01)
+    monkeypatch.setattr(tools, "LOOK_S", 0.01)
     answered: list[Any] = []
     heard = start(tools="ws://127.0.0.1:0/t", runtimes="ws://127.0.0.1:0/r")
     with connect(heard.router.tools_address, ping_interval=None) as tool:

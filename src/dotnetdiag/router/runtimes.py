@@ -15,7 +15,7 @@ from operator import methodcaller
 from typing import Protocol
 from uuid import UUID, uuid4
 
-from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, ServerError
+from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, ServerError, TransportError
 from dotnetdiag.ipc.advertise import SIZE as ADVERTISE_SIZE
 from dotnetdiag.ipc.advertise import Advertise
 from dotnetdiag.ipc.frames import Frame, FrameReader
@@ -215,6 +215,23 @@ class Listening:
                 pause = min(pause * LONGER, LONGEST_PAUSE_S)
             finally:
                 stream.close()
+
+
+async def hand_over(
+    runtimes: Runtimes, request: bytes, cookie: UUID | None, deadline: Deadline
+) -> tuple[SocketStream, Advertise | None]:
+    """The runtime that has taken a request. One that has gone meanwhile has not. Raises TimedOut."""
+    while True:
+        runtime, advertise = await runtimes.take(cookie, deadline)
+        try:
+            await drive(runtime.sending(request), Deadline(BACKEND_S))
+            return runtime, advertise
+        except TransportError:
+            runtime.close()
+            deadline.wait_s("no runtime has taken the command")
+        except BaseException:
+            runtime.close()
+            raise
 
 
 async def ask(stream: SocketStream, request: bytes) -> Frame:
