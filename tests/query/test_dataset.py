@@ -293,6 +293,15 @@ def test_few_recordings_are_open_at_a_time(folder: Path, monkeypatch: pytest.Mon
     assert opened == [0]
 
 
+def test_two_data_sets_are_joined(folder: Path) -> None:
+    """The other is one of ours too, of which pyarrow itself must ask nothing."""
+    recordings = dd.dataset(str(folder / "events-10.nettrace"))
+    one, other = recordings.to_arrow("jit"), recordings.to_arrow("jit")
+    joined = one.join(other, "start_ms", right_suffix="_other").to_table()
+    assert {"start_ms", "method", "method_other"} <= set(joined.column_names)
+    assert joined.num_rows == one.count_rows()
+
+
 def test_all_that_arrow_asks_of_a_data_set_is_answered_or_refused(folder: Path, tmp_path: Path) -> None:
     made = dd.dataset(str(folder / "events-10.nettrace")).to_arrow("GC/Start")
     whole = made.to_table()
