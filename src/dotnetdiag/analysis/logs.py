@@ -14,15 +14,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, replace
-from dotnetdiag.analysis.answers import answer_table, compact, mask, number, texts, whole
+from dotnetdiag.analysis.answers import answer_table, compact, mask, texts, whole
 from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, others_told
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER, filled
+from dotnetdiag.analysis.log_rows import LogRows
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
-from dotnetdiag.events import Column, EventSchema, Scalar
+from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Table
 from dotnetdiag.trace.distinct import is_among, ranked
@@ -167,19 +168,20 @@ class LogsFold:
         notes = () if alike.count else (NO_EVENTS,)
         if len(self._messages.names) > MOST_MESSAGES:
             notes = (NO_TEXTS,)
-        columns = self._columns(beside)
-        within = columns["request_row"].valid
+        rows = self._rows_of(beside)
         notes = (*notes, *others_told("loggers and events", [self._names]))
-        if alike.count and self._has_rows and within is not None and not within.any():
+        if alike.count and self._has_rows and not rows.in_requests:
             notes = (*notes, NO_REQUESTS)
         by_event = alike.table(self._names.names, self._messages.names)
         return LogReport(
-            messages=answer_table("messages", columns, notes, self._losses.told),
+            messages=rows.table(
+                self._names.names, self._messages.names, [*self._spans.labels], notes, self._losses.told
+            ),
             by_event=answer_table("messages by event", by_event, notes, self._losses.told),
             totals=LogTotals(
                 count=alike.count,
                 by_level=alike.by_level(),
-                in_requests=len(columns["ms"]) if within is None else int(within.sum()),
+                in_requests=rows.in_requests,
             ),
             notes=notes,
         )
@@ -193,8 +195,8 @@ class LogsFold:
             own = is_among(part.pid, as_json)
             yield part if own.all() else part.of(np.flatnonzero(own))
 
-    def _columns(self, beside: Set[int]) -> dict[str, Column]:
-        """The rows of the table, some messages after the others: of all at once a report on 300,000 took 190 MB."""
+    def _rows_of(self, beside: Set[int]) -> LogRows:
+        """The rows of the table, some messages after the others: of all at once a report on 300,000 took 190 MB, and on 3.5 million 250."""
         spans = self._spans
         of_spans = MappedArrays(len(spans), each=8)
         number_of, label_of = spans.shown_places(of_spans), of_spans.zeros(np.int32)
@@ -205,47 +207,27 @@ class LogsFold:
         def told(values: Array, of: Array) -> Array:
             found = np.full(len(of), -1, np.int32)
             found[of >= 0] = values[of[of >= 0]]
-            return compact(found)
+            return found
 
-        parts: dict[str, list[Array]] = {}
+        made = LogRows()
         for part in self._parts(beside):
             of = part["request"]
-            made = {
+            made.add({
                 "ms": part.ms,
-                "pid": compact(part.pid),
-                "tid": compact(part.tid),
+                "pid": part.pid,
+                "tid": part.tid,
                 "level": _level(part),
-                "logger": compact(part["LoggerName"]),
-                "event_id": compact(part["EventId"]),
-                "event": compact(part["EventName"]),
+                "logger": part["LoggerName"],
+                "event_id": part["EventId"],
+                "event": part["EventName"],
                 "message": part[_TEXT],
                 "request": told(label_of, of),
                 "request_row": told(number_of, of),
-            }
+            })  # fmt: skip
             of_spans.release()
-            for name, values in made.items():
-                parts.setdefault(name, []).append(values)
-        labels = [*spans.labels]
-        del spans, number_of, label_of, of_spans
-        is_of_both = bool(beside) and self._alike[FORMATTED].count > 0
-        order = np.argsort(np.concatenate(parts["ms"]), kind="stable") if is_of_both else None
-
-        def joined(name: str) -> Array:
-            made = np.concatenate(parts.pop(name))
-            return made if order is None else made[order]
-
-        return {
-            "ms": number(joined("ms")),
-            "pid": whole(joined("pid")),
-            "tid": whole(joined("tid")),
-            "level": _levels(joined("level")),
-            "logger": texts(self._names.names, joined("logger")),
-            "event_id": whole(joined("event_id")),
-            "event": texts(self._names.names, joined("event")),
-            "message": texts(self._messages.names, joined("message")),
-            "request": texts(labels, joined("request")),
-            "request_row": _known(joined("request_row")),
-        }
+        if beside and self._alike[FORMATTED].count:
+            made.sort()
+        return made
 
 
 class _Alike:
@@ -321,10 +303,6 @@ class _Event:
     name: int
     example: str | int | None
     count: int = 0
-
-
-def _known(numbers: Array) -> Scalar:
-    return whole(numbers, numbers >= 0)
 
 
 def _level(part: Kept) -> Array:

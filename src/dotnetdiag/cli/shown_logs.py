@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 ROWS = 20
 """Of each table, where nobody says how many."""
+WRONG = ("Warning", "Error", "Critical")
+"""Levels of messages that are listed one by one."""
 
 
 def show(made: LogReport, number: int) -> None:
@@ -39,9 +41,14 @@ def show(made: LogReport, number: int) -> None:
         )
         say_more(len(made.by_event) - number)
     from dotnetdiag.analysis.distinct import rows_with
+    from dotnetdiag.table.parts import parts
 
-    (places,) = rows_with(made.messages["level"], lambda level: level in ("Warning", "Error", "Critical")).nonzero()
-    wrong = [made.messages.row(place) for place in places[:number].tolist()]
+    count, first, places = 0, 0, list[int]()
+    for part in parts(made.messages, ["level"]):
+        (own,) = rows_with(part["level"], lambda level: level in WRONG).nonzero()
+        places += [first + row for row in own[: number - len(places)].tolist()]
+        count, first = count + len(own), first + len(part["level"])
+    wrong = [made.messages.row(place) for place in places]
     if wrong:
         echo()
         cells = [(f"{row['ms']:,.3f}", row["level"], row["request"] or "", row["message"] or "") for row in wrong]
@@ -53,4 +60,4 @@ def show(made: LogReport, number: int) -> None:
             room=30,
             squeeze={"request": 20},
         )
-        say_more(len(places) - number)
+        say_more(count - number)

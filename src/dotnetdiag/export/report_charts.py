@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -192,7 +193,7 @@ def _allocations(made: Any) -> Chart | None:
 
 
 def _exceptions(made: Any, end_ms: float | None) -> Chart | None:
-    return _over_time({"exceptions": numbers(made.thrown, "start_ms")}, end_ms)
+    return _over_time(made.thrown, "start_ms", {"exceptions": None}, end_ms)
 
 
 def _waits(made: Any) -> Chart | None:
@@ -471,25 +472,35 @@ _WORSE = ("Warning", "Error", "Critical")
 
 def _logs(made: Any, end_ms: float | None) -> Chart | None:
     """How many messages there were over time, and how many of them were warnings or worse."""
-    ms = numbers(made.messages, "ms")
-    if not len(ms):
+    return _over_time(made.messages, "ms", {"messages": None, "warnings and worse": _WORSE}, end_ms)
+
+
+def _over_time(
+    table: Table, name: str, drawn: Mapping[str, Sequence[str] | None], end_ms: float | None
+) -> Chart | None:
+    """How often something happened, of which ``name`` tells when, in steps that are as wide as the time asks for: 1, 2, 5, 10, ... ms. ``drawn``: all
+    of it, or what is of some levels.
+    """
+    if not len(table):
         return None
-    worse = with_text(made.messages, "level", lambda level: level in _WORSE)
-    return _over_time({"messages": ms, "warnings and worse": ms[worse]}, end_ms)
-
-
-def _over_time(times: Mapping[str, Array], end_ms: float | None) -> Chart | None:
-    """How often something happened, in steps that are as wide as the time asks for: 1, 2, 5, 10, ... ms."""
-    last = max((float(np.nanmax(ms)) for ms in times.values() if len(ms)), default=0.0)
+    last = max(float(np.nanmax(numbers(part, name), initial=0.0)) for _, part in _some(table, name))
     last = max(last, end_ms or 0.0)
     width = next(step * 10**power for power in range(20) for step in (1, 2, 5) if step * 10**power * _BINS > last)
-    drawn = []
-    for label, ms in times.items():
-        place, counts = np.unique((ms[np.isfinite(ms)] // width).astype(np.int64), return_counts=True)
-        unit = f"per {width / 1000:g} s" if width >= 1000 else f"per {width} ms"
-        one = _series(label, unit, (place * width).astype(np.float64), counts.astype(np.float64))
-        drawn.append(one and {**one, "width": width})
-    return _time([], drawn)
+    sums = {label: Counter[int]() for label in drawn}
+    for _, part in _some(table, name, "level"):
+        ms = numbers(part, name)
+        for label, levels in drawn.items():
+            own = ms if levels is None else ms[with_text(part, "level", levels.__contains__)]
+            place, count = np.unique((own[np.isfinite(own)] // width).astype(np.int64), return_counts=True)
+            sums[label].update(dict(zip(place.tolist(), count.tolist(), strict=True)))
+    unit = f"per {width / 1000:g} s" if width >= 1000 else f"per {width} ms"
+    series = []
+    for label, found in sums.items():
+        places = sorted(found)
+        drawn_ms = np.array(places, np.float64) * width
+        one = _series(label, unit, drawn_ms, np.array([found[at] for at in places], np.float64))
+        series.append(one and {**one, "width": width})
+    return _time([], series)
 
 
 def _advice(made: Any) -> Chart | None:
