@@ -51,6 +51,11 @@ def whole(values: Array, known: Array | None = None) -> Scalar:
     return narrowed(values, None if known is None else mask(known), Kind.I8)
 
 
+def told_number(values: Array) -> Scalar:
+    """A column of numbers that events tell, none of them below 0: None where an event lacks its own, as in damaged blocks."""
+    return number(values, values >= 0) if values.dtype.kind == "f" else whole(values, values >= 0)
+
+
 def narrowed(values: Array, known: Array | None, kind: Kind) -> Scalar:
     """A column of f64 or, of whole numbers, of i64, which is kept in fewer bytes where it has many rows."""
     dtype = np.dtype(np.float64 if kind is Kind.F8 else np.int64)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, whole
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, told_number, whole
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
 from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ProcessRows
@@ -241,7 +241,9 @@ class _Columns:
         values = values_of(name)
         if name in self._words:
             return Coded(self._words[name], values.astype(np.int64), mask(values >= 0))
-        return number(values) if name in FIGURES else whole(values, values >= 0 if name == "generation" else None)
+        if name in ("number", "generation"):
+            return told_number(values)
+        return number(values) if name in FIGURES else whole(values)
 
     def _induced_by(self, asked: Array) -> Coded:
         told = asked >= 0

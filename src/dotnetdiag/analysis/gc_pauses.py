@@ -27,10 +27,14 @@ def next_in_order(events: Kept, since: Kept) -> Array:
     before it.
     """
     columns = [np.append(since.pid, events.pid), np.append(since.tid, events.tid)]
-    _, thread = combined(columns, len(since) + len(events))
-    order = np.lexsort((np.append(since.place, events.place), thread))
-    is_event, code = order >= len(since), thread[order]
-    at = np.flatnonzero(~is_event[:-1] & is_event[1:] & (code[1:] == code[:-1]))
+    return next_of_same(events, since, combined(columns, len(since) + len(events))[1])
+
+
+def next_of_same(events: Kept, since: Kept, key: Array) -> Array:
+    """The same of what has the same ``key``: those of ``since``, and then those of the events."""
+    order = np.lexsort((np.append(since.place, events.place), key))
+    is_event, own = order >= len(since), key[order]
+    at = np.flatnonzero(~is_event[:-1] & is_event[1:] & (own[1:] == own[:-1]))
     made = np.full(len(since), -1)
     made[order[at]] = order[at + 1] - len(since)
     return made

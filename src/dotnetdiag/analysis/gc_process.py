@@ -38,7 +38,7 @@ from dotnetdiag.analysis.gc_events import (
     Told,
     untold,
 )
-from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc, are_last_of_threads, next_in_order
+from dotnetdiag.analysis.gc_pauses import PREPARATION, are_for_gc, are_last_of_threads, next_in_order, next_of_same
 from dotnetdiag.analysis.kept_events import Kept
 from dotnetdiag.analysis.pairs import Picked, picked
 from dotnetdiag.trace.distinct import distinct, ranked
@@ -337,21 +337,10 @@ def _known(values: Array) -> Array:
 
 
 def _stops(starts: Kept, stops: Kept) -> Array:
-    """Of each start the row of the first stop behind it with its number; -1 where there is none."""
-    order = np.argsort(stops["Count"], kind="stable")
-    numbers, places = stops["Count"][order], stops.place[order]
-    first = np.searchsorted(numbers, starts["Count"], "left")
-    last = np.searchsorted(numbers, starts["Count"], "right")
-    made = np.full(len(starts), -1)
-    for row in range(len(starts)) if (last - first > 1).any() else ():
-        # a number that comes more than once: the runtime began anew under the same process id
-        place = first[row] + int(np.searchsorted(places[first[row] : last[row]], starts.place[row]))
-        made[row] = order[place] if place < last[row] else -1
-    if (last - first > 1).any():
-        return made
-    there = picked(places, np.where(last > first, first, -1), -1) > starts.place
-    made[there] = order[first[there]]
-    return made
+    """Of each start the row of the first stop behind it with its number; -1 where there is none, or another start with that number comes before: the
+    runtime began anew under the same process id, or a number is wrong.
+    """
+    return next_of_same(stops, starts, np.append(starts["Count"], stops["Count"]))
 
 
 def _owners(starts: Kept, is_background: Array, stops: Kept, started: Array, events: Kept) -> Array:

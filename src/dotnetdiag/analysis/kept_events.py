@@ -423,13 +423,13 @@ def words_of(window: EventTable, wants: Callable[[EventSchema], bool], field: st
     return None
 
 
-def number_of(column: Column | None, count: int) -> Array:
-    """The numbers of ``count`` rows; :data:`NONE` where there is no column, or a row has none."""
+def number_of(column: Column | None, count: int, missing: int = NONE) -> Array:
+    """The numbers of ``count`` rows; ``missing`` where there is no column, or a row has none."""
     plain = None if column is None else numbers_of(column)
     if not isinstance(plain, Scalar) or plain.values.dtype.kind not in "iufb":
-        return np.full(count, NONE, np.int64)
+        return np.full(count, missing, np.int64)
     values = plain.values if plain.values.dtype.kind == "f" else plain.values.astype(np.int64)
-    return values if plain.valid is None else np.where(plain.valid, values, NONE)
+    return values if plain.valid is None else np.where(plain.valid, values, missing)
 
 
 def whole_numbers(values: Array) -> Array:

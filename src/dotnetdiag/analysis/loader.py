@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.answers import answer_table, mask, number, texts, whole
+from dotnetdiag.analysis.answers import answer_table, mask, number, texts, told_number, whole
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.intervals import covered_ms
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, Texts, having, others_told, words_of
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, having, others_told, words_of
 from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
 from dotnetdiag.analysis.pairs import first_rows, latest_rows, pairs, picked
@@ -173,8 +173,8 @@ class LoaderFold:
             "assembly": self._coded(made.column("AssemblyName")),
             "requested_by": self._coded(made.column("RequestingAssembly")),
             "context": self._coded(made.column("AssemblyLoadContext")),
-            "success": whole(success, known),
-            "cached": whole(made.column("stop_Cached"), known),
+            "success": told_number(np.where(known, success, NONE)),
+            "cached": told_number(np.where(known, made.column("stop_Cached"), NONE)),
             "path": self._coded(made.column("stop_ResultAssemblyPath")),
             "stage": Coded.naming(Scalar(stage, mask(last >= 0), Kind.I8), self._stage),
             "error": self._coded(np.where(wrong, picked(attempts["ErrorMessage"], last, -1), -1)),

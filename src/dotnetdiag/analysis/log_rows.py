@@ -10,7 +10,7 @@ import numpy as np
 from dotnetdiag.analysis.answers import answer_sliced, mask, number, whole
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.log_entries import LEVELS
-from dotnetdiag.events import Column
+from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.spilled import SLICE_ROWS, SpilledRows
@@ -23,6 +23,10 @@ _ROW = np.dtype([
 ])  # fmt: skip
 """Texts by their numbers; -1 for none, as of what is within no request."""
 _COLUMNS = ("ms", "pid", "tid", "level", "logger", "event_id", "event", "message", "request", "request_row")
+
+
+NO_ID = 1 << 40
+"""The id of an event of a message that lacks it, as in a damaged block: ids are numbers of 32 bits, of either sign."""
 
 
 class LogRows:
@@ -77,4 +81,11 @@ class _Columns:
         own = values(name)
         if name in self._texts:
             return Coded(self._texts[name], own, mask(own >= 0))
+        if name == "event_id":
+            return ids_of_events(own)
         return number(own) if name == "ms" else whole(own, own >= 0 if name == "request_row" else None)
+
+
+def ids_of_events(values: Array) -> Scalar:
+    """A column of them."""
+    return whole(values, values != NO_ID)

@@ -17,9 +17,9 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.answers import answer_table, compact, mask, texts, whole
 from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, others_told
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, number_of, others_told
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER, filled
-from dotnetdiag.analysis.log_rows import LogRows
+from dotnetdiag.analysis.log_rows import NO_ID, LogRows, ids_of_events
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
@@ -112,7 +112,7 @@ class LogsFold:
         for event, keeper in (self._kept if self._has_rows else self._plain).items():
             messages = keeper.events_of(window)
             if len(messages):
-                kept = keeper.of(messages)
+                kept = _with_ids(keeper.of(messages), messages)
                 if event == AS_JSON and self._has_rows:
                     kept = self._filled(kept, messages)
                 self._alike[event].add(kept, None if self._has_rows else messages)
@@ -288,7 +288,7 @@ class _Alike:
         return {
             "level": _levels(level),
             "logger": texts(names, logger),
-            "event_id": whole(np.array([key[1] for key, _ in rows], np.int64)),
+            "event_id": ids_of_events(np.array([key[1] for key, _ in rows], np.int64)),
             "event": texts(names, np.array([one.name for _, one in rows], np.int64)),
             "count": whole(np.array([one.count for _, one in rows], np.int64)),
             "example": Text.from_pylist(examples),
@@ -303,6 +303,12 @@ class _Event:
     name: int
     example: str | int | None
     count: int = 0
+
+
+def _with_ids(kept: Kept, messages: EventTable) -> Kept:
+    """With ids of events that are told from those that are not."""
+    ids = number_of(messages.get("payload.EventId"), len(messages), missing=NO_ID)
+    return Kept(kept.ms, kept.pid, kept.tid, {**kept.fields, "EventId": ids})
 
 
 def _level(part: Kept) -> Array:

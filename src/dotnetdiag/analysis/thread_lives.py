@@ -58,7 +58,10 @@ class ThreadLives:
 
     def _ordered(self) -> _Sorted:
         if self._sorted is None:
-            self._sorted = _Sorted(self._events.all())
+            created = self._events.all()
+            self._sorted = _Sorted(
+                created.of(np.flatnonzero(created["OSThreadID"] >= 0))
+            )  # one of a damaged block names nobody
         return self._sorted
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field
-from dotnetdiag.analysis.answers import answer_sliced, answer_table, number, whole
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, number, told_number, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, OfTypes, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
@@ -199,9 +199,9 @@ class ThreadPoolFold:
                 {
                     "ms": number(adjusted.ms),
                     "pid": whole(adjusted.pid),
-                    "threads": whole(adjusted["NewWorkerThreadCount"]),
+                    "threads": told_number(adjusted["NewWorkerThreadCount"]),
                     "reason": reasons,
-                    "throughput": number(adjusted["AverageThroughput"].astype(np.float64)),
+                    "throughput": told_number(adjusted["AverageThroughput"].astype(np.float64)),
                 },
             ),
             threads=table("threads", _active(workers)),
@@ -402,6 +402,9 @@ def _joined(intervals: Array) -> Array:
 
 def _active(workers: Kept) -> dict[str, Column]:
     """How many threads were active, where that changed."""
+    workers = workers.of(
+        np.flatnonzero(workers["ActiveWorkerThreadCount"] >= 0)
+    )  # one of a damaged block does not tell
     active = workers["ActiveWorkerThreadCount"]
     order = np.lexsort((workers.ms, workers.pid))
     changed = np.ones(len(order), np.bool_)
