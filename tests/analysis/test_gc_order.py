@@ -218,3 +218,21 @@ def test_who_asked_stands_in_front_of_the_collection() -> None:
     assert asked_by(recorded(*map(later, begins, parts))) == [0, -1, 1, -1]
     together = [replace(one, ms=5) for number in (1, 2, 3) for one in induced(number)]
     assert asked_by(recorded(together)) == [0, 1, 2]
+
+
+def test_the_end_of_another_with_the_same_number_is_not_its_own() -> None:
+    """The number of the first is wrong where it begins: it is that of the third."""
+    wrong, right = collection(10, 3, PHASES), collection(10, 1, PHASES)
+    begun, ended = [one for one in wrong if one.number != 2], [one for one in right if one.number == 2]
+    first = sorted([*begun, *ended], key=lambda one: one.ms)
+    made = gc(recorded([*first, *collection(20, 2, PHASES), *collection(30, 3, PHASES)]))
+    assert made.collections.values("number") == [3, 2, 3]
+    assert made.collections.values("duration_ms") == [None, pytest.approx(0.6), pytest.approx(0.6)]
+    assert made.collections.values("pause_ms") == pytest.approx([1.0, 1.0, 1.0])
+
+
+def test_a_process_that_began_anew_has_its_numbers_again() -> None:
+    made = gc(
+        recorded([one for ms, number in ((10, 1), (20, 2), (30, 1), (40, 2)) for one in collection(ms, number, PHASES)])
+    )
+    assert made.collections.values("duration_ms") == pytest.approx([0.6] * 4)

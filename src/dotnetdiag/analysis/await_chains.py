@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import replace
-from dotnetdiag.analysis.answers import number, whole
+from dotnetdiag.analysis.answers import number, told_number, whole
 from dotnetdiag.analysis.await_rows import AwaitRows
 from dotnetdiag.analysis.profile import MILLISECONDS
 from dotnetdiag.analysis.stack_profile import StackProfile
@@ -80,7 +80,7 @@ def chain_columns(awaits: AwaitRows, roots: Array) -> dict[str, Column]:
         "start_ms": Scalar(awaits.made.rows.gather("ms", roots), None, Kind.F8),
         "duration_ms": number(awaits.taken(awaits.duration, roots)),
         "pid": whole(awaits.pids[awaits.taken(awaits.process, roots)]),
-        "task": whole(awaits.made.rows.gather("TaskID", roots)),
+        "task": told_number(awaits.made.rows.gather("TaskID", roots)),
         "depth": whole(np.array(depths, np.int64)),
         "chain": Text.from_pylist(chains),
     }

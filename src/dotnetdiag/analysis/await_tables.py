@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag.analysis.answers import mask, number, texts, whole
+from dotnetdiag.analysis.answers import mask, number, texts, told_number, whole
 from dotnetdiag.analysis.await_rows import BLOCKING, AwaitRows
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.running_groups import RunningGroups
@@ -51,7 +51,7 @@ class AwaitTables:
         if name == "tid":
             return whole(awaits.made.tid[values("kind")])
         if name == "task":
-            return whole(values("TaskID"))
+            return told_number(values("TaskID"))
         if name == "name":
             return texts(awaits.texts, awaits.taken(awaits.name, here))
         if name == "depth":
