@@ -21,7 +21,7 @@ from dotnetdiag.trace import scratch, spilled
 from dotnetdiag.trace.trace import Trace
 
 SQL = "Microsoft.Data.SqlClient.EventSource"
-EVENTS = ((HOSTING, "RequestStart"), (HOSTING, "RequestStop"), (SQL, "BeginExecute"), (SQL, "EndExecute"))
+EVENTS = ((HOSTING, "RequestStart", 1), (HOSTING, "RequestStop", 2), (SQL, "BeginExecute", 1), (SQL, "EndExecute", 2))
 NAMES = {"server": "path", "sql": "commandText"}
 Span = tuple[str, str, int, int, int | None]
 """(kind, name, start, how long, the number of the one around it)"""
@@ -35,10 +35,12 @@ def by_route(spans: Sequence[Span], rows: int = 1 << 16) -> tuple[dict[str, Any]
         events += [(start, first, number), (start + length, first + 1, number)]
     file = io.BytesIO()
     with Writer(file, frequency=1000) as writer:
-        for at, (provider, name) in enumerate(EVENTS, 1):
+        for at, (provider, name, opcode) in enumerate(EVENTS, 1):
             field = {"RequestStart": "path", "BeginExecute": "commandText"}.get(name)
             fields = (Field(name=field, type=FieldType(code=TypeCode.STRING)),) if field else ()
-            writer.add_metadata(Metadata(metadata_id=at, provider=provider, event_id=at, name=name, fields=fields))
+            writer.add_metadata(
+                Metadata(metadata_id=at, provider=provider, event_id=at, name=name, opcode=opcode, fields=fields)
+            )
         for ms, at, number in sorted(events):
             around = spans[number][4]
             ids: dict[str, Any] = {"activity": UUID(int=number + 1)}

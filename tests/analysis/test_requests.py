@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -63,7 +64,9 @@ def test_parts_of_requests_are_not_counted_as_requests(kinds: list[str], count: 
         for number, name in enumerate(kinds, 1):
             kind = next(one for one in KINDS if one.name == name)
             begin = kind.starts or f"{kind.task}Start"
-            writer.add_metadata(Metadata(metadata_id=number, provider=kind.provider, event_id=number, name=begin))
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider=kind.provider, event_id=number, name=begin, opcode=1)
+            )
             writer.write_event(number, number, b"", thread=1, activity=UUID(int=number))
     totals = requests(Trace(file.getvalue())).totals
     shown = [kind for kind in kinds if kind != "scope"]
@@ -167,14 +170,19 @@ Event = tuple[str, str, dict[str, str | int | float], UUID]
 CODES = {str: TypeCode.STRING, int: TypeCode.INT32, float: TypeCode.DOUBLE}
 
 
-def said(*events: Event) -> Trace:
-    """Events of EventSources, one each ms."""
+def said(*events: Event, opcodes: Mapping[str, int] = {}) -> Trace:
+    """Events of EventSources, one each ms; ``opcodes``, by name, are those that a source declares, and a file tells."""
     file = io.BytesIO()
     with Writer(file) as writer:
         for time, (provider, name, values, activity) in enumerate(events):
             fields = [Field(name=key, type=FieldType(code=CODES[type(value)])) for key, value in values.items()]
             record = Metadata(
-                metadata_id=time + 1, provider=provider, event_id=time + 1, name=name, fields=tuple(fields)
+                metadata_id=time + 1,
+                provider=provider,
+                event_id=time + 1,
+                name=name,
+                opcode=opcodes.get(name),
+                fields=tuple(fields),
             )
             writer.add_metadata(record)
             writer.write_event(
@@ -205,22 +213,64 @@ def test_a_grpc_call_that_fails_says_with_which_status() -> None:
     assert (route["count"], route["failed"], route["failure"]) == (2, 1, "Internal (13)")
 
 
+@pytest.mark.parametrize("source", ["Microsoft.Data.SqlClient.EventSource", "Microsoft-AdoNet-SystemData"])
+@pytest.mark.parametrize("opcodes", [{"BeginExecute": 1, "EndExecute": 2}, {}], ids=["5 and later", "3.1"])
 @pytest.mark.parametrize(
-    ("name", "ends"), [("compositeState", {0: None, 2: "error 1205"}), ("compositestate", {4: "failed"})]
+    ("database", "state", "ends"),
+    [
+        ("database", "compositestate", {0: None, 2: "error 1205"}),
+        ("database", "compositestate", {4: "failed"}),
+        ("databaseName", "compositeState", {0: None, 2: "error 1205"}),
+    ],
 )
-def test_a_command_says_at_its_end_whether_it_failed(name: str, ends: dict[int, str | None]) -> None:
-    """The lowest bit is that of success."""
-    source = "Microsoft.Data.SqlClient.EventSource"
+def test_a_command_says_at_its_end_whether_it_failed(
+    database: str, state: str, ends: dict[int, str | None], opcodes: dict[str, int], source: str
+) -> None:
+    """The lowest bit is that of success. The source gives its events opcodes, which a file of 3.1 does not tell."""
     events: list[Event] = []
     for number, why in ends.items():
         activity = UUID(int=number + 1)
-        command: dict[str, str | int | float] = {"dataSource": "db1", "databaseName": "shop", "commandText": "select 1"}
+        command: dict[str, str | int | float] = {"dataSource": "db1", database: "shop", "commandText": "select 1"}
         code = 1205 if why and why != "failed" else 0
         events.append((source, "BeginExecute", command, activity))
-        events.append((source, "EndExecute", {name: number | (why is None), "sqlExceptionNumber": code}, activity))
-    made = requests(said(*events))
+        events.append((source, "EndExecute", {state: number | (why is None), "sqlExceptionNumber": code}, activity))
+    made = requests(said(*events, opcodes=opcodes))
     assert made.requests.values("failure") == list(ends.values())
+    assert made.requests.values("name") == ["db1 shop select 1"] * len(ends)
     assert made.totals.unfinished == 0
+
+
+def test_commands_at_once_without_ids_end_nobody_knows_how() -> None:
+    """Those that are awaited end on any thread."""
+    source, none = "Microsoft.Data.SqlClient.EventSource", UUID(int=0)
+    state: dict[str, str | int | float] = {"compositestate": 1, "sqlExceptionNumber": 0}
+    events: list[Event] = [(source, "BeginExecute", {"commandText": "select 1"}, none)] * 2
+    made = requests(
+        said(*events, *[(source, "EndExecute", state, none)] * 2, opcodes={"BeginExecute": 1, "EndExecute": 2})
+    )
+    assert (made.requests.values("duration_ms"), made.totals.unknown) == ([None, None], 2)
+
+
+@pytest.mark.parametrize(
+    ("provider", "task", "failed", "name"),
+    [
+        (HOSTING, "Request", "UnhandledException", "server"),
+        ("Microsoft-AspNetCore-Server-Kestrel", "TlsHandshake", "TlsHandshakeFailed", "tls"),
+        (HTTP, "Request", "RequestFailed", "client"),
+        (DNS, "Resolution", "ResolutionFailed", "dns"),
+        ("System.Net.Sockets", "Connect", "ConnectFailed", "connect"),
+        ("System.Net.Security", "Handshake", "HandshakeFailed", "tls"),
+        ("Grpc.AspNetCore.Server", "Call", "CallFailed", "grpc server"),
+        ("Grpc.Net.Client", "Call", "CallFailed", "grpc client"),
+    ],
+)
+def test_what_fails_says_so_as_its_source_calls_it(provider: str, task: str, failed: str, name: str) -> None:
+    """As runtimes write the names, without an opcode: what failed may have an end, or none (Kestrel of 10)."""
+    for ends in (True, False):
+        stop: list[Event] = [(provider, f"{task}Stop", {}, A)] if ends else []
+        made = requests(said((provider, f"{task}Start", {}, A), (provider, failed, {}, A), *stop))
+        (row,) = made.requests.to_pylist()
+        assert (row["kind"], row["failure"], made.totals.failed) == (name, "failed", 1)
 
 
 @pytest.mark.parametrize(

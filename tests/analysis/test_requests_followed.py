@@ -34,8 +34,8 @@ KINDS: dict[str, tuple[str, int, str, tuple[str, ...]]] = {
     "dns": (DNS, 1, "ResolutionStart", ()),
     "found": (DNS, 2, "ResolutionStop", ()),
     "failed": (DNS, 3, "ResolutionFailed", ()),
-    "sql": (SQL, 12, "BeginExecute", ()),
-    "done": (SQL, 13, "EndExecute", ("compositeState", "sqlExceptionNumber")),
+    "sql": (SQL, 1, "BeginExecute", ()),
+    "done": (SQL, 2, "EndExecute", ("compositestate", "sqlExceptionNumber")),
     "sample": (SAMPLER, 0, "ThreadSample", ()),
     "contended": (RUNTIME, 81, "ContentionStart", ()),
     "got": (RUNTIME, 91, "ContentionStop", ()),
@@ -44,6 +44,8 @@ KINDS: dict[str, tuple[str, int, str, tuple[str, ...]]] = {
     "tick": (RUNTIME, 10, "AllocationTick", ()),
     "message": (LOGGING, 19, "FormattedMessage", ("Level",)),
 }
+OPCODES = {"BeginExecute": 1, "EndExecute": 2}
+"""What names do not say."""
 MANAGED = struct.pack("<I", 2)
 WITHIN = {2: 1}
 """Of an activity the one around it."""
@@ -62,6 +64,7 @@ def trace_of(events: Sequence[Event], code: TypeCode = TypeCode.INT32) -> Trace:
                     event_id=event,
                     name=name,
                     version=int(provider == RUNTIME),
+                    opcode=OPCODES.get(name),
                     fields=tuple(Field(name=one, type=FieldType(code=code)) for one in fields),
                 )
             )

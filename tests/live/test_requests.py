@@ -164,3 +164,148 @@ def test_commands_of_databases_are_requests(runtime: str, tmp_path: Path, monkey
     medians = {row["route"]: row["median_ms"] for row in made.by_route.to_pylist()}
     assert medians.keys() == {"select c0 shop db1", "select c1 shop db1"}
     assert 5 <= medians["select c0 shop db1"] < 20 <= medians["select c1 shop db1"]
+
+
+EXECUTED = """
+using System.Diagnostics.Tracing;
+using System.Threading;
+using System.Threading.Tasks;
+[EventSource(Name = "Microsoft.Data.SqlClient.EventSource")]
+class SqlClientEventSource : EventSource
+{
+    public static readonly SqlClientEventSource Log = new SqlClientEventSource();
+    public static class Keywords { public const EventKeywords ExecutionTrace = (EventKeywords)1; }
+    public static class Tasks { public const EventTask ExecuteCommand = (EventTask)1; }
+    [Event(1, Keywords = Keywords.ExecutionTrace, Task = Tasks.ExecuteCommand, Opcode = EventOpcode.Start)]
+    public void BeginExecute(int objectId, string dataSource, string database, string commandText, string message)
+    { WriteEvent(1, objectId, dataSource, database, commandText, message); }
+    [Event(2, Keywords = Keywords.ExecutionTrace, Task = Tasks.ExecuteCommand, Opcode = EventOpcode.Stop)]
+    public void EndExecute(int objectId, int compositestate, int sqlExceptionNumber, string message)
+    { WriteEvent(2, objectId, compositestate, sqlExceptionNumber, message); }
+}
+class Program
+{
+    static async Task Execute(int number, int ms)
+    {
+        SqlClientEventSource.Log.BeginExecute(number, "db1", "shop", "select c" + number, "m");
+        await Task.Delay(ms);
+        SqlClientEventSource.Log.EndExecute(number, number == 2 ? 4 : 5, number == 2 ? 1205 : 0, "m");
+    }
+    static void Main()
+    {
+        Execute(0, 5).Wait();
+        Task.WaitAll(Task.Run(() => Execute(1, 200)), Task.Run(() => Execute(2, 40)));
+    }
+}
+"""
+"""What the EventSource of a client of SQL Server declares, and says."""
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_commands_of_the_clients_event_source_are_requests(
+    runtime: str, has_ids: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, environment = command(runtime)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    path = tmp_path / "sql.nettrace"
+    providers = "Microsoft.Data.SqlClient.EventSource:0x1:4" + (f",{ACTIVITIES}" if has_ids else "")
+    dd.collect(
+        output=path, command=[*words[:-1], str(compiled(EXECUTED, tmp_path, "sql"))], providers=providers, preset=[]
+    )
+    made = dd.requests(path)
+    rows = sorted(made.requests.to_pylist(), key=lambda row: str(row["name"]))
+    assert [row["name"] for row in rows] == [f"db1 shop select c{number}" for number in range(3)]
+    assert rows[0]["duration_ms"] >= 4
+    if has_ids:
+        assert [row["failure"] for row in rows] == [None, None, "error 1205"]
+        assert rows[1]["duration_ms"] >= 150 > rows[2]["duration_ms"] >= 30
+    else:
+        assert made.totals.unknown == 2
+
+
+FAILING = """
+using System;
+using System.Net;
+using System.Net.Http;
+using System.Net.Sockets;
+class Program
+{
+    static void Main()
+    {
+        int free; using (var one = new Socket(SocketType.Stream, ProtocolType.Tcp))
+        { one.Bind(new IPEndPoint(IPAddress.Loopback, 0)); free = ((IPEndPoint)one.LocalEndPoint).Port; }
+        using var client = new HttpClient();
+        try { client.GetStringAsync("http://127.0.0.1:" + free + "/a").Wait(); } catch (AggregateException) { }
+        try { Dns.GetHostEntry("none.invalid"); } catch (SocketException) { }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_what_a_client_fails_to_do_has_failed(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, environment = command(runtime)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    path = tmp_path / "failing.nettrace"
+    dd.collect(
+        output=path, command=[*words[:-1], str(compiled(FAILING, tmp_path, "failing"))], providers=CLIENT, preset=[]
+    )
+    failed = {row["kind"]: row["failed"] for row in dd.requests(path).by_route.to_pylist()}
+    assert failed == {"client": 1, "connect": 1, "dns": 1}
+
+
+SECURED = """
+using System;
+using System.Linq;
+using System.Net;
+using System.Net.Sockets;
+using System.Security.Cryptography;
+using System.Security.Cryptography.X509Certificates;
+using System.Text;
+using System.Threading.Tasks;
+using Microsoft.AspNetCore.Builder;
+using Microsoft.AspNetCore.Hosting;
+using Microsoft.AspNetCore.Hosting.Server;
+using Microsoft.AspNetCore.Hosting.Server.Features;
+using Microsoft.Extensions.DependencyInjection;
+using Microsoft.Extensions.Logging;
+class Program
+{
+    static async Task Main()
+    {
+        using var key = RSA.Create(2048);
+        var wanted = new CertificateRequest("CN=localhost", key, HashAlgorithmName.SHA256, RSASignaturePadding.Pkcs1);
+        var own = wanted.CreateSelfSigned(DateTimeOffset.UtcNow.AddDays(-1), DateTimeOffset.UtcNow.AddDays(5));
+        var builder = WebApplication.CreateBuilder(new string[0]);
+        builder.Logging.ClearProviders();
+        builder.WebHost.ConfigureKestrel(options => options.Listen(IPAddress.Loopback, 0, port => port.UseHttps(own)));
+        var app = builder.Build();
+        await app.StartAsync();
+        var address = app.Services.GetRequiredService<IServer>().Features.Get<IServerAddressesFeature>().Addresses.First();
+        using (var client = new TcpClient())
+        {
+            await client.ConnectAsync("127.0.0.1", new Uri(address).Port);
+            await client.GetStream().WriteAsync(Encoding.ASCII.GetBytes("GET / HTTP/1.1\\r\\n\\r\\n"));
+            try { while (await client.GetStream().ReadAsync(new byte[100]) > 0) { } } catch { }
+        }
+        await app.StopAsync();
+    }
+}
+"""
+"""Whoever speaks plain HTTP to a port of HTTPS."""
+
+
+def test_a_handshake_that_fails_at_the_server_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, environment = command("10")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    program = compiled(SECURED, tmp_path, "secured", is_aspnet=True)
+    path = tmp_path / "secured.nettrace"
+    providers = f"Microsoft-AspNetCore-Server-Kestrel,System.Net.Security,{ACTIVITIES}"
+    dd.collect(output=path, command=[words[0], str(program)], providers=providers, preset=[])
+    failed = {row["route"]: row["failed"] for row in dd.requests(path).by_route.to_pylist() if row["kind"] == "tls"}
+    assert failed["server"] == 1  # of Kestrel, which tells no reason
+    assert sum(failed.values()) == 2

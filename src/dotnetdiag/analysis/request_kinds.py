@@ -31,9 +31,10 @@ _QUERY, _VALUE = re.compile(r"\?\S+"), re.compile(r"(?<==)[^&]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestKind:
-    """Events of a provider that begin and end something, by their names; ``label`` makes its name of fields of the begin, ``nameless`` is what has
-    none. ``failed`` is the name of an event in it, whose field ``reason`` tells why, by ``words`` where it is a number. ``arguments`` are keys of
-    the pairs in the begin's field :data:`ARGUMENTS`, whose values are its name; begins without the first of them are of something else.
+    """Events of a provider that begin and end something, by their names: those of a task, or of the methods ``starts`` and ``stops``. ``label`` makes
+    its name of fields of the begin, ``nameless`` is what has none. ``failed`` is the name of an event in it, whose field ``reason`` tells why, by
+    ``words`` where it is a number. ``arguments`` are keys of the pairs in the begin's field :data:`ARGUMENTS`, whose values are its name; begins
+    without the first of them are of something else.
 
     Of ends that tell that it failed ``failures`` has the last parts of their :data:`EVENT_NAME`, and why, where the pair :data:`ERROR` does not
     tell; ``state`` are names of a field whose lowest bit is 0 then, and ``code`` of the one that says how.
@@ -58,22 +59,25 @@ class RequestKind:
 
     @property
     def waits(self) -> bool:
-        """Whether, where there are no ids of activities, ends are of what their thread has open: of scopes, and of commands whose events get no ids
-        by themselves, and which most programs wait for. Of others see ``unnamed_ends``.
-        """
-        return self.name == SCOPE or bool(self.starts)
+        """Whether, where there are no ids of activities, ends are of what their thread has open: of scopes. Of others see ``unnamed_ends``."""
+        return self.name == SCOPE
 
     def begins(self, schema: EventSchema) -> bool:
         """Whether events of a type are its begin."""
-        return schema.provider == self.provider and schema.name == (self.starts or f"{self.task}/Start")
+        return schema.provider == self.provider and schema.name in _names(self.starts, self.task, "Start")
 
     def ends(self, schema: EventSchema) -> bool:
         """Whether they are its end."""
-        return schema.provider == self.provider and schema.name == (self.stops or f"{self.task}/Stop")
+        return schema.provider == self.provider and schema.name in _names(self.stops, self.task, "Stop")
 
     def fails(self, schema: EventSchema) -> bool:
         """Whether they tell that it failed."""
         return bool(self.failed) and schema.provider == self.provider and schema.name == self.failed
+
+
+def _names(method: str, task: str, opcode: str) -> tuple[str, ...]:
+    """What events of an opcode are called: by their task, or by a method whose name says no opcode; files of 3.1 do not tell it."""
+    return (f"{method}/{opcode}", method) if method else (f"{task}/{opcode}",)
 
 
 HTTP, _NAMES, _SOCKETS = "System.Net.Http", "System.Net.NameResolution", "System.Net.Sockets"
@@ -94,7 +98,7 @@ KINDS = (
     ),
     RequestKind(name="kestrel", provider=_KESTREL, task="Request", fields=("method", "path"), label="{0} {1}"),
     RequestKind(name="connection", provider=_KESTREL, task="Connection", fields=("localEndPoint",), label="{0}"),
-    RequestKind(name="tls", provider=_KESTREL, task="TlsHandshake", label="server", failed="TlsHandshake/Failed", reason=""),
+    RequestKind(name="tls", provider=_KESTREL, task="TlsHandshake", label="server", failed="TlsHandshakeFailed", reason=""),
     RequestKind(
         name="client",
         provider=HTTP,
@@ -128,8 +132,8 @@ KINDS = (
             task="",
             starts="BeginExecute",
             stops="EndExecute",
-            fields=("dataSource", "databaseName", "commandText"),
-            label="{0} {1} {2}",
+            fields=("dataSource", "database", "databaseName", "commandText"),  # it has one of both
+            label="{0} {1}{2} {3}",
             state=("compositeState", "compositestate"),
             code="sqlExceptionNumber",
         )
