@@ -211,9 +211,7 @@ def test_commands_of_the_clients_event_source_are_requests(
         monkeypatch.setenv(name, value)
     path = tmp_path / "sql.nettrace"
     providers = "Microsoft.Data.SqlClient.EventSource:0x1:4" + (f",{ACTIVITIES}" if has_ids else "")
-    dd.collect(
-        output=path, command=[*words[:-1], str(compiled(EXECUTED, tmp_path, "sql"))], providers=providers, preset=[]
-    )
+    dd.collect(output=path, command=[*words[:-1], str(compiled(EXECUTED, tmp_path, "sql"))], providers=providers)
     made = dd.requests(path)
     rows = sorted(made.requests.to_pylist(), key=lambda row: str(row["name"]))
     assert [row["name"] for row in rows] == [f"db1 shop select c{number}" for number in range(3)]
@@ -250,9 +248,7 @@ def test_what_a_client_fails_to_do_has_failed(runtime: str, tmp_path: Path, monk
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     path = tmp_path / "failing.nettrace"
-    dd.collect(
-        output=path, command=[*words[:-1], str(compiled(FAILING, tmp_path, "failing"))], providers=CLIENT, preset=[]
-    )
+    dd.collect(output=path, command=[*words[:-1], str(compiled(FAILING, tmp_path, "failing"))], providers=CLIENT)
     failed = {row["kind"]: row["failed"] for row in dd.requests(path).by_route.to_pylist()}
     assert failed == {"client": 1, "connect": 1, "dns": 1}
 
@@ -305,7 +301,7 @@ def test_a_handshake_that_fails_at_the_server_has_failed(tmp_path: Path, monkeyp
     program = compiled(SECURED, tmp_path, "secured", is_aspnet=True)
     path = tmp_path / "secured.nettrace"
     providers = f"Microsoft-AspNetCore-Server-Kestrel,System.Net.Security,{ACTIVITIES}"
-    dd.collect(output=path, command=[words[0], str(program)], providers=providers, preset=[])
+    dd.collect(output=path, command=[words[0], str(program)], providers=providers)
     failed = {row["route"]: row["failed"] for row in dd.requests(path).by_route.to_pylist() if row["kind"] == "tls"}
     assert failed["server"] == 1  # of Kestrel, which tells no reason
     assert sum(failed.values()) == 2

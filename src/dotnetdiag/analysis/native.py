@@ -41,7 +41,7 @@ class RuntimeFacts:
     major: int = 0
     """Of its version; 0: not known."""
     keywords: int = 0
-    """Of its provider those that are known to have been recorded; others may have been, of which nothing came."""
+    """Of its provider those that are known to have been recorded; others may have been, of which nothing came, and not all events of these."""
     level: int = 0
     """Up to which its events are known to have been."""
 

@@ -85,6 +85,8 @@ NO_LOADS = f"the recording has nothing of the program's loader, which tells of i
 """Said in its place of one that begins with the runtime."""
 NO_PROGRAM = "no assembly was loaded but those of .NET: which is the program, and when it began, is not told"
 """Said of one that has both."""
+FILTERED = "no {}: there were none, or their events were left out by a filter"
+"""Said of those of :data:`KINDS` whose keyword was recorded, as other events of it tell, which do not tell that these were."""
 MOST_NAMED = 20
 """Processes that an error lists."""
 
@@ -237,11 +239,12 @@ class StartupFold:
         missing_s = 0.0 if recorded is None else recorded.missing_s(pid)
         has_begun = program is not None and self._has_program(pid, 1000.0 * missing_s)
         is_told = program is not None and has_start and not has_begun
-        lacking = self._lacking(pid, counted, runtime)
+        lacking = self._lacking(pid, counted)
         left_out = len(others) if pid and self._process is None else 0  # of none that started none is left out
         if is_told:
             told_states, is_of_several = has_states or not len(cpu), self._is_of_several(pid, recorded)
-            notes = _notes(pid, left_out, lacking, missing_s, has_states=told_states, is_of_several=is_of_several)
+            notes = _notes(pid, left_out, lacking, runtime, has_states=told_states, is_of_several=is_of_several)
+            notes = (PART.format(missing_s), *notes) if missing_s > PART_S else notes
         elif has_begun:
             notes = (BEGUN.format(missing_s),)
         else:
@@ -289,7 +292,7 @@ class StartupFold:
         end_ms = begin_ms + 1000.0 * self._first_s
         return begin_ms, end_ms if recorded_s is None else max(min(end_ms, 1000.0 * recorded_s), begin_ms)
 
-    def _lacking(self, pid: int, counted: Counted, runtime: RuntimeFacts) -> list[str]:
+    def _lacking(self, pid: int, counted: Counted) -> list[str]:
         """Of which of :data:`KINDS` nothing came, though nothing says that they were recorded."""
         tables = {
             "bind": counted.binds,
@@ -297,13 +300,7 @@ class StartupFold:
             "pause": counted.collections,
             "exceptions": counted.thrown,
         }
-        return [
-            name
-            for name, (keyword, level) in _RECORDED_BY.items()
-            if not len(tables[name])
-            and (pid, name) not in self._recorded
-            and not (runtime.keywords & keyword and runtime.level >= level)
-        ]
+        return [name for name in _RECORDED_BY if not len(tables[name]) and (pid, name) not in self._recorded]
 
     def _is_of_several(self, pid: int, recorded: Recorded | None) -> bool:
         """Whether the recording is of several processes, and does not tell when this one was recorded."""
@@ -395,16 +392,22 @@ class _FirstOfModules:
 
 
 def _notes(
-    pid: int, others: int, lacking: Sequence[str], missing_s: float, *, has_states: bool, is_of_several: bool
+    pid: int, others: int, lacking: Sequence[str], runtime: RuntimeFacts, *, has_states: bool, is_of_several: bool
 ) -> tuple[str, ...]:
-    """What is said of a start that is told: of which process it is, and what is missing."""
-    made = [PART.format(missing_s)] if missing_s > PART_S else []
+    """What is said of a start that is told: of which process it is, and what is missing. No keyword is asked for that was recorded: that does not
+    tell which of its events were, for a session and a file may leave out some by their ids.
+    """
+    made = []
+    had = {name for name, (bit, level) in _RECORDED_BY.items() if runtime.keywords & bit and runtime.level >= level}
+    filtered, lacking = ([name for name in lacking if (name in had) == is_had] for is_had in (True, False))
     if others:
         made.append(
             f"this is process {pid}, the first that started; the others in the recording ({others}) are left out"
         )
     if is_of_several:
         made.append(NO_END)
+    if filtered:
+        made.append(FILTERED.format(_listed(filtered)))
     if lacking:
         made.append(no_events(lacking))
     if not has_states:
@@ -423,17 +426,19 @@ def _why_untold(runtime: RuntimeFacts, *, has_start: bool) -> str:
 
 def no_events(lacking: Sequence[str]) -> str:
     """What is said of those of :data:`KINDS` of which nothing came."""
-    what, keywords = zip(*(KINDS[name] for name in lacking), strict=True)
+    keywords = "+".join(KINDS[name][1] for name in lacking)
     level = " --clreventlevel verbose" if "compile" in lacking else ""
-    return (
-        f"no {' or '.join(what)}: there were none, or they were not recorded (--clrevents {'+'.join(keywords)}{level})"
-    )
+    return f"no {_listed(lacking)}: there were none, or they were not recorded (--clrevents {keywords}{level})"
+
+
+def _listed(kinds: Sequence[str]) -> str:
+    return " or ".join(KINDS[name][0] for name in kinds)
 
 
 def said_of_all() -> dict[str, str]:
     """What is said in the place of :func:`no_events` where all was asked for."""
     return {
-        no_events(lacking): f"no {' or '.join(KINDS[name][0] for name in lacking)}: there were none"
+        no_events(lacking): f"no {_listed(lacking)}: there were none"
         for count in range(1, len(KINDS) + 1)
         for lacking in combinations(KINDS, count)
     }
