@@ -144,6 +144,43 @@ def test_of_nested_compilations_of_one_method_each_ends_its_own() -> None:
     assert rows == [("A()", 4.0, 10), ("A()", 7.5, 40), ("B()", 2.0, 20), ("A()", 0.5, 30)]
 
 
+def test_where_nothing_ended_nothing_tells_how_long_it_took() -> None:
+    """Nor whether anybody waited: it said 0 ms, of 0 methods."""
+    begins = [compiled(at, at, f"M{at}", 10)[0] for at in (1, 2)]
+    made = jit(traced(*begins))
+    totals = made.totals
+    assert (totals.count, totals.unfinished, totals.il_bytes) == (2, 2, 20)
+    assert (totals.compile_ms, totals.foreground, totals.foreground_ms, totals.native_bytes) == (None,) * 4
+    assert made.by_method.values("compile_ms") == made.by_method.values("native_bytes") == [None, None]
+    some = jit(traced(*begins, *compiled(5, 3, "M3", 30)))
+    assert (some.totals.compile_ms, some.totals.foreground, some.totals.foreground_ms) == (1.0, 1, 1.0)
+    assert some.totals.native_bytes == 30
+    assert some.by_method.values("compile_ms") == [1.0, None, None]
+    none = jit(traced()).totals
+    assert (none.compile_ms, none.foreground, none.foreground_ms, none.native_bytes) == (0.0, 0, 0.0, 0)
+
+
+@pytest.mark.parametrize("in_background", [True, False])
+def test_work_in_the_background_tells_who_waits_and_not_how_long(in_background: bool) -> None:
+    (begin, _), (own, _) = compiled(2, 7, "A", 10), compiled(9, 8, "B", 10)
+    names = ((283, 1.0), (284, 5.0))
+    work = [
+        Seen(ms=ms, thread=1, stack=(), provider=RUNTIME, number=number, payload=struct.pack("<HII", 1, 0, 0))
+        for number, ms in names
+    ]
+    totals = jit(traced(work[0], begin, work[1], *([] if in_background else [own]))).totals
+    assert (totals.foreground, totals.foreground_ms) == ((0, None) if in_background else (1, None))
+
+
+def test_methods_beyond_those_that_are_told_apart_may_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spilled, "SLICE_ROWS", 1)
+    monkeypatch.setattr(compilations, "MOST_METHODS", 1)
+    first, others = compiled(1, 1, "A", 10), [compiled(at, at, "B", 20) for at in (5, 6, 7)]
+    made = jit(traced(*first, *(begin for begin, _ in others)))
+    assert (made.by_method.values("method")[-1], made.by_method.values("compile_ms")) == (OTHERS, [1.0, None])
+    assert jit(traced(*first, others[0][0], *others[1])).by_method.values("compile_ms") == [1.0, 1.0]
+
+
 def test_a_report_goes_to_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilled, "HELD_BYTES", 200)
     made = jit(traced(*(one for at in range(20) for one in compiled(2 * at + 1, at % 7, f"M{at % 7}", at))))

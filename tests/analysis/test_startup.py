@@ -119,6 +119,15 @@ def test_a_keyword_of_which_nothing_came_is_asked_for(tmp_path: Path) -> None:
     assert made.notes == (room.no_events(["compile", "pause"]),)
 
 
+def test_of_what_has_no_end_nothing_tells_how_long_it_took(tmp_path: Path) -> None:
+    made = dd.startup(without("AssemblyLoader/Stop", tmp_path / "begun.nettrace"))
+    whole = dd.startup(recording("startup-10.nettrace"))
+    assert any(whole.phases.values("bind_ms"))
+    took = zip(whole.phases.values("bind_ms"), made.phases.values("bind_ms"), strict=True)
+    assert [ms for before, ms in took if before] == [None] * sum(map(bool, whole.phases.values("bind_ms")))
+    assert "assembly" not in made.longest.values("kind")
+
+
 def test_an_event_that_comes_later_tells_that_there_were_none_before() -> None:
     made = dd.startup(recording("startup-10.nettrace"), 0.05)
     assert sum(made.phases.values("collections")) == sum(made.phases.values("exceptions")) == 0

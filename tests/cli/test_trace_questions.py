@@ -229,6 +229,17 @@ def test_calls_that_are_not_inlined_and_not_shown_are_counted(capsys: pytest.Cap
         assert capsys.readouterr().out.splitlines()[-1] == last
 
 
+def test_what_nothing_tells_of_compilations_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    totals = SimpleNamespace(
+        count=71, compile_ms=None, foreground=None, foreground_ms=None, by_tier={}, il_bytes=6928, native_bytes=None,
+        precompiled=None, again=0, unfinished=71, inlining=None,
+    )  # fmt: skip
+    made: Any = SimpleNamespace(notes=(), totals=totals, methods=Table({"compile_ms": []}))
+    show_jit(made, 0)
+    lines = ["71 methods compiled", "6,928 bytes of IL", "71 without an end, which would tell how long it took"]
+    assert capsys.readouterr().out.splitlines() == lines
+
+
 def test_one_of_something_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
     totals = SimpleNamespace(assemblies=1, binds=1, bind_ms=1.0, failed=0, types=1, type_ms=2.0)
     binds = Table({"success": [], "duration_ms": []})

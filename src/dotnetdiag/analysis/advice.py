@@ -318,8 +318,10 @@ def of_death(made: ExceptionReport, recorded: Recorded, lost_by: LostBy = lambda
 def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
     """That threads waited for the compiler."""
     totals = made.totals
+    if totals.foreground is None or totals.foreground_ms is None or totals.foreground_ms < JIT_MS:
+        return
     share = share_of(_waited_ms(made), seconds)
-    if totals.foreground_ms < JIT_MS or share < JIT_PERCENT:
+    if share < JIT_PERCENT:
         return
     for_what = "1 method" if totals.foreground == 1 else f"{totals.foreground:,} methods"
     yield Finding(

@@ -122,6 +122,7 @@ class CompiledMethods:
         self.has_others = False
         self._ids = TextIds(in_file=POOLED_IN_FILE)  # of 28 bytes: in memory 50, and as groups of five columns 150
         self._count = np.zeros(0, np.int32)
+        self._has_end = np.zeros(0, np.bool_)
         self._total = np.zeros(0)
         self._il = self._native = np.zeros(0, np.int64)
 
@@ -134,34 +135,40 @@ class CompiledMethods:
         known = len(self._ids)
         return int(self._count[:known].sum()) - known
 
-    def add(self, rows: Array, compile_ms: Array, il: Array, native: Array) -> Array:
-        """Take the next rows. Which of them are the first of their method (a mask), which of others is not known."""
+    def add(self, rows: Array, known: Array, compile_ms: Array, il: Array, native: Array) -> Array:
+        """Take the next rows; ``known`` (a mask) are those that have an end, and tell how long they took and of their code, where others have 0.
+        Which of them are the first of their method (a mask), which of others is not known.
+        """
         if len(self._ids) >= MOST_METHODS:
-            return self._add_others(compile_ms, il, native)
+            return self._add_others(known, compile_ms, il, native)
         keys = np.empty(len(rows), _METHOD)
         for name in _METHOD.names or ():
             keys[name] = rows[name]
         ends = np.arange(len(rows) + 1, dtype=np.int64) * _METHOD.itemsize
         which = self._ids.of(Text(ends, keys.view(np.uint8), None))
-        known, more = len(self), len(self._ids) - len(self)
+        before, more = len(self), len(self._ids) - len(self)
         is_first = np.zeros(len(rows), np.bool_)
-        fresh = np.flatnonzero(which >= known)
+        fresh = np.flatnonzero(which >= before)
         is_first[fresh[np.unique(which[fresh], return_index=True)[1]]] = True
         self._il = np.append(self._il, il[is_first])  # numbered as they came
         self._count = np.append(self._count, np.zeros(more, np.int32))
         self._total = np.append(self._total, np.zeros(more))
         self._native = np.append(self._native, np.zeros(more, np.int64))
+        self._has_end = np.append(self._has_end, np.zeros(more, np.bool_))
+        self._has_end[which[known]] = True
         np.add.at(self._count, which, 1)
         np.add.at(self._total, which, compile_ms)
         np.add.at(self._native, which, native)
         return is_first
 
-    def _add_others(self, compile_ms: Array, il: Array, native: Array) -> Array:
+    def _add_others(self, known: Array, compile_ms: Array, il: Array, native: Array) -> Array:
         if not self.has_others:
+            self._has_end = np.append(self._has_end, False)
             self._count, self._total = np.append(self._count, np.int32(0)), np.append(self._total, 0.0)
             self._il, self._native = np.append(self._il, 0), np.append(self._native, 0)
         self.has_others = True
         self._count[-1] += len(il)
+        self._has_end[-1] |= bool(known.any())
         for sums, values in ((self._total, compile_ms), (self._il, il), (self._native, native)):
             sums[-1] += values.sum()
         return np.zeros(len(il), np.bool_)
@@ -176,9 +183,9 @@ class CompiledMethods:
         """How long all took together."""
         return float(self._total.sum())
 
-    def some(self, which: Array) -> tuple[Array, Array, Array, Array]:
-        """Of some methods their count, how long they took, and the bytes of IL and of code."""
-        return self._count[which], self._total[which], self._il[which], self._native[which]
+    def some(self, which: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """Of some methods their count, whether any has an end (bool), how long they took, and the bytes of IL and of code."""
+        return self._count[which], self._has_end[which], self._total[which], self._il[which], self._native[which]
 
     def rows(self, which: Array) -> Array:
         """Of some what their rows have (:meth:`MethodNames.of`); of others the numbers of names are :data:`NO_METHOD`."""

@@ -65,17 +65,17 @@ _OF_METHODS = ("method", "count", "compile_ms", "il_bytes", "native_bytes", "pid
 @dataclass(frozen=True, kw_only=True)
 class JitTotals:
     """Of all methods. ``foreground`` are those that a thread waited for, ``unfinished`` those whose end was not recorded, ``again`` those that had
-    been compiled before. ``precompiled``: methods whose code was found compiled ahead; ``rejected``: looked for there, compiled all the same. Both
-    None where the recording does not tell, as is ``inlining``.
+    been compiled before. ``precompiled``: methods whose code was found compiled ahead; ``rejected``: looked for there, compiled all the same. None
+    is what the recording does not tell: where nothing ended how long that took and how much code there is.
     """
 
     count: int
-    compile_ms: float
-    foreground: int
-    foreground_ms: float
+    compile_ms: float | None
+    foreground: int | None
+    foreground_ms: float | None
     unfinished: int
     il_bytes: int
-    native_bytes: int
+    native_bytes: int | None
     by_tier: Mapping[str, int]
     again: int
     precompiled: int | None
@@ -158,20 +158,24 @@ class _Answer:
     ) -> JitReport:
         """The tables."""
         methods, tiers = CompiledMethods(), np.zeros(len(TIERS), np.int64)
-        foreground = unfinished = il_bytes = native_bytes = rejected = 0
+        foreground = awaited = told = unfinished = il_bytes = native_bytes = rejected = 0
         waited_ms = [0.0]
         for _, some in self._rows.slices():
             row = _Told(some)
-            waited = ~self._is_background(row) & self._is_kind_told(row)
-            is_first = methods.add(some, row.compile_ms, row.il, row.native)
+            is_told = self._is_kind_told(row)
+            waited = ~self._is_background(row) & is_told
+            is_first = methods.add(some, row.known, row.compile_ms, row.il, row.native)
             tiers += np.bincount(row.tier[row.known], minlength=len(TIERS))
+            told += int(is_told.sum())
             foreground += int(waited.sum())
+            awaited += int((waited & row.known).sum())
             waited_ms.append(float(row.compile_ms[waited].sum()))
             unfinished += int((~row.known).sum())
             il_bytes += int(row.il.sum())
             native_bytes += int(row.native.sum())
             rejected += int(self._is_rejected(some)[is_first].sum())
         entries, together = self._entries, _Together(methods, self._names)
+        has_ends = unfinished < len(self._rows) or not len(self._rows)
         notes = (*notes, TOO_MANY) if methods.has_others else notes
         return JitReport(
             methods=answer_sliced(
@@ -189,12 +193,12 @@ class _Answer:
             inlining=answer_table("why calls were not inlined", reasons, notes, losses),
             totals=JitTotals(
                 count=len(self._rows),
-                compile_ms=methods.total_ms(),
-                foreground=foreground,
-                foreground_ms=sum(waited_ms),
+                compile_ms=methods.total_ms() if has_ends else None,
+                foreground=foreground if has_ends or told else None,
+                foreground_ms=sum(waited_ms) if has_ends and (awaited or not foreground) else None,
                 unfinished=unfinished,
                 il_bytes=il_bytes,
-                native_bytes=native_bytes,
+                native_bytes=native_bytes if has_ends else None,
                 by_tier={name: count for name, count in zip(TIERS, tiers.tolist(), strict=True) if count},
                 again=methods.again,
                 precompiled=int((entries["EntryPoint"] != 0).sum()) if len(entries) else None,
@@ -273,14 +277,14 @@ class _Together:
 
     def some(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         which = self._order[first:last]
-        count, total, il, native = self._methods.some(which)
+        count, has_end, total, il, native = self._methods.some(which)
         own = self._methods.rows(which if {"method", "pid"} & {*names} else which[:0])
         made: dict[str, Callable[[], Column]] = {
             "method": lambda: self._names.of(own),
             "count": lambda: whole(count),
-            "compile_ms": lambda: number(total),
+            "compile_ms": lambda: number(total, has_end),
             "il_bytes": lambda: whole(il),
-            "native_bytes": lambda: whole(native),
+            "native_bytes": lambda: whole(native, has_end),
             "pid": lambda: whole(own["pid"], own["MethodName"] != NO_METHOD),
         }
         return {name: made[name]() for name in names}

@@ -52,7 +52,7 @@ class Counted:
             ("collection", self.collections, "reason", "pause_ms"),
         ):
             ms, took = _at(table, duration)
-            own = np.flatnonzero(ms < until_ms)
+            own = np.flatnonzero((ms < until_ms) & ~np.isnan(took))
             for row in own[np.argsort(-took[own], kind="stable")[:LONGEST]].tolist():
                 rows.append((kind, str(table[name].item(row) or ""), float(ms[row]), float(took[row])))
         rows.sort(key=lambda row: -row[3])
@@ -92,8 +92,14 @@ class Phases:
             ms, of = times[name]
             at = np.clip(np.searchsorted(self._edges, ms, "right") - 1, 0, len(PHASES) - 1)
             own = ms < self._end_ms
-            sums: Array = np.bincount(at[own], of[own] if values else None, minlength=len(PHASES))
-            return np.asarray(sums[self._there], np.float64)
+            counts = np.bincount(at[own], minlength=len(PHASES))
+            if not values:
+                return np.asarray(counts[self._there], np.float64)
+            own &= ~np.isnan(of)
+            known = np.bincount(at[own], minlength=len(PHASES))
+            sums = np.bincount(at[own], of[own], minlength=len(PHASES))
+            made: Array = np.where((known > 0) | (counts == 0), sums, np.nan)  # of what has no end nothing tells it
+            return made[self._there]
 
         def told(name: str) -> Array:
             return np.full(len(self), name not in lacking)
@@ -103,11 +109,11 @@ class Phases:
             "start_ms": number(self._low),
             "duration_ms": number(self._high - self._low),
             "assemblies": whole(within("assemblies", False)),
-            "bind_ms": number(within("bind", True), told("bind")),
+            "bind_ms": number(np.where(told("bind"), within("bind", True), np.nan)),
             "methods": whole(within("compile", False), told("compile")),
-            "compile_ms": number(within("compile", True), told("compile")),
+            "compile_ms": number(np.where(told("compile"), within("compile", True), np.nan)),
             "collections": whole(within("pause", False), told("pause")),
-            "pause_ms": number(within("pause", True), told("pause")),
+            "pause_ms": number(np.where(told("pause"), within("pause", True), np.nan)),
             "exceptions": whole(within("exceptions", False), told("exceptions")),
             "cpu_ms": number(cpu_ms),
         }
@@ -139,7 +145,7 @@ def _pids(rows: Table) -> Array:
 
 
 def _at(rows: Table, name: str | None) -> tuple[Array, Array]:
-    """When each began, and a number of it, 0 for None."""
+    """When each began, and a number of it, NaN for None."""
     if not len(rows):
         return np.zeros(0), np.zeros(0)
     starts, column = rows["start_ms"], None if name is None else rows[name]
@@ -147,4 +153,4 @@ def _at(rows: Table, name: str | None) -> tuple[Array, Array]:
     if column is None:
         return starts.values, np.ones(len(rows))
     assert isinstance(column, Scalar)
-    return starts.values, column.values if column.valid is None else np.where(column.valid, column.values, 0.0)
+    return starts.values, column.values if column.valid is None else np.where(column.valid, column.values, np.nan)

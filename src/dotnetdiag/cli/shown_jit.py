@@ -22,12 +22,13 @@ def show(made: JitReport, number: int) -> None:
     totals = made.totals
     if not totals.count:
         return
-    echo(
-        f"{counted(totals.count, 'method')} compiled in {totals.compile_ms:,.3f} ms; threads waited for {totals.foreground:,} of "
-        f"them, {totals.foreground_ms:,.3f} ms"
-    )
+    within = f" in {totals.compile_ms:,.3f} ms" if totals.compile_ms is not None else ""
+    waited_ms = f", {totals.foreground_ms:,.3f} ms" if totals.foreground_ms is not None else ""
+    waited = f"; threads waited for {totals.foreground:,} of them{waited_ms}" if totals.foreground is not None else ""
+    echo(f"{counted(totals.count, 'method')} compiled{within}{waited}")
     tiers = ", ".join(f"{count:,} {name}" for name, count in totals.by_tier.items())
-    echo(f"{tiers}; {totals.il_bytes:,} bytes of IL, {totals.native_bytes:,} of code")
+    code = f", {totals.native_bytes:,} of code" if totals.native_bytes is not None else ""
+    echo(f"{tiers}{'; ' if tiers else ''}{totals.il_bytes:,} bytes of IL{code}")
     if totals.precompiled is not None:
         echo(
             f"compiled ahead: {totals.precompiled:,} found; {totals.rejected:,} not there or rejected, and compiled anew"
@@ -35,7 +36,7 @@ def show(made: JitReport, number: int) -> None:
     if totals.again:
         echo(f"{totals.again:,} of them had been compiled before")
     if totals.unfinished:
-        echo(f"{totals.unfinished:,} without an end")
+        echo(f"{totals.unfinished:,} without an end" + (", which would tell how long it took" if not within else ""))
     columns = ("compile ms", "start ms", "IL", "code", "tier", "method")
     cells = [
         (
