@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,13 @@ from tests.nettrace.recordings import recording
 
 import dotnetdiag as dd
 from dotnetdiag.analysis import startup as room
+from dotnetdiag.analysis.fold import seconds_of
 from dotnetdiag.analysis.kept_events import Kept
-from dotnetdiag.analysis.native import RuntimeFacts
+from dotnetdiag.analysis.native import RuntimeFacts, facts_of
 from dotnetdiag.analysis.startup_phases import PHASES, Counted
 from dotnetdiag.errors import UnknownName
 from dotnetdiag.events.columns import Scalar, Text
-from dotnetdiag.recipes.trace_rewrite import trim
+from dotnetdiag.recipes.trace_rewrite import trim, write_nettrace
 from dotnetdiag.trace.merge import merge
 from dotnetdiag.trace.recorded import Recorded
 
@@ -56,6 +58,57 @@ def test_a_start_beside_a_process_that_tells_of_nothing_is_what_it_is_alone(seco
         assert both.phases.values(name) == pytest.approx(one.phases.values(name), nan_ok=True)
     assert both.totals.cpu_ms == pytest.approx(one.totals.cpu_ms)
     assert "the others in the recording (1) are left out" in both.notes[0]
+
+
+def later(source: Path, path: Path, ms: int) -> Path:
+    """The same recording so much later, by the date of its file, whose seconds and thousandths these are."""
+    data = bytearray(source.read_bytes())
+    seconds, thousandths = struct.unpack_from("<HH", data, 0x35 + 12)
+    struct.pack_into("<HH", data, 0x35 + 12, seconds + (thousandths + ms) // 1000, (thousandths + ms) % 1000)
+    path.write_bytes(data)
+    return path
+
+
+def kept(path: Path, event: str, *, after_ms: float) -> Path:
+    """A recording of a start, with those of an event alone that come so late."""
+    trace = dd.open(recording("startup-10.nettrace"))
+    contents, meaning = trace.raw.contents, trace.raw.meaning
+    is_early = meaning.info.elapsed_ns(contents.headers.time) < after_ms * 1e6
+    is_of = np.isin(contents.headers.metadata_id, trace.raw.types.find(event))
+    with path.open("wb") as file:
+        write_nettrace(trace, file, keep=~(is_of & is_early))
+    return path
+
+
+def test_the_process_that_started_first_is_that_whose_runtime_did(tmp_path: Path) -> None:
+    """It takes longer to start, and its first assembly is loaded behind that of the other."""
+    slow = kept(tmp_path / "slow.nettrace", "Loader/AssemblyLoad", after_ms=70)
+    quick = later(recording("startup-10.nettrace"), tmp_path / "quick.nettrace", 10)
+    path = tmp_path / "both.nettrace"
+    dd.merge([slow, quick], path)
+    pid = dd.open(slow).raw.process.pid
+    assert next(iter(dd.open(path).events("Loader/AssemblyLoad"))).pid != pid
+    made = dd.startup(path)
+    assert made.notes[0].startswith(f"this is process {pid}, the first that started")
+    alone = dd.startup(slow)
+    for name in ("phase", "duration_ms", "assemblies", "collections", "exceptions"):
+        assert made.phases.values(name) == pytest.approx(alone.phases.values(name))
+
+
+def test_a_start_behind_one_that_is_not_recorded_is_told_whole(tmp_path: Path) -> None:
+    """What loads assemblies long before, and began before it was recorded, did not start first in the recording."""
+    running = kept(tmp_path / "running.nettrace", "Microsoft-Windows-DotNETRuntime/Runtime/Start", after_ms=70)
+    slow = kept(tmp_path / "slow.nettrace", "Loader/AssemblyLoad", after_ms=70)
+    path, started = tmp_path / "both.nettrace", later(slow, tmp_path / "started.nettrace", 20_000)
+    dd.merge([running, started], path)
+    trace = dd.open(path)
+    fold = room.StartupFold(seconds=seconds_of(trace), runtime=facts_of(trace))
+    for window in trace.windows(fold.wants, size=20):
+        fold.feed(window)
+    made, alone = fold.result(), dd.startup(started)
+    assert alone.totals.program == made.totals.program
+    for name in ("phase", "duration_ms", "assemblies", "bind_ms", "collections", "exceptions", "cpu_ms"):
+        assert made.phases.values(name) == pytest.approx(alone.phases.values(name))
 
 
 def test_a_part_that_was_merged_is_still_a_part(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, pairwise
 from pathlib import PurePath, PureWindowsPath
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Table
 from dotnetdiag.trace.context import Context
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -196,9 +196,7 @@ class StartupFold:
                 self._recorded |= {(pid, name) for pid in distinct(pids[rows]).tolist()}
 
     def _within_reach(self, window: EventTable) -> EventTable | None:
-        """The part of a window that may count, None where it has none. The process is that of the last of these events that came first, or the
-        one that is asked for, of which all counts until it has begun.
-        """
+        """The part of a window that may count, None where it has none. Of the process that is asked for all counts until it has begun."""
         if self._process is not None and len(window):
             window = window.some(np.flatnonzero(window.numpy("pid") == self._process))
         began = self._begin_ms()
@@ -210,13 +208,28 @@ class StartupFold:
         return window.slice(0, count) if count or is_first else None
 
     def _begin_ms(self) -> float | None:
-        """When the process began that is told, as far as is known by now; None: the one that is asked for has not."""
-        began = next((float(kept.ms[0]) for kept in self._began() if len(kept)), None)
-        return 0.0 if began is None and self._process is None else began
+        """When the process began that is told, as far as is known by now; None: the one that is asked for has not. Where none has begun and tells of
+        loads, one that begins may yet.
+        """
+        first = self._first()
+        if first is None:
+            return 0.0 if self._process is None else None
+        latest = self._started.all().ms[-1:].max(initial=0.0) if self._process is None else 0.0
+        return first.ms if first.has_start else max(first.ms, float(latest))
+
+    def _first(self) -> _First | None:
+        """The process that started first, as far as is known by now; None: nothing tells it. It is that with the first Runtime/Start of those that
+        tell of loads, and where none has one that with the first of the other events.
+        """
+        kept = self._began()
+        assemblies, started, *_ = kept
+        starts = started.of(np.flatnonzero(is_among(started.pid, distinct(assemblies.pid))))
+        rows = next((one for one in (starts, *kept) if len(one)), None)
+        return None if rows is None else _First(int(rows.pid[0]), float(rows.ms[0]), rows is starts)
 
     def _began(self) -> tuple[Kept, ...]:
-        """Events of which the first tells which process started first: of one that only began, and tells of no loads, nothing else is told. Those of
-        the process that is asked for, if one is.
+        """Events that tell which process started first: of one that only began, and tells of no loads, nothing else is told. Those of the process
+        that is asked for, if one is.
         """
         kept = (one.all() for one in self._marking)
         return tuple(kept if self._process is None else (one.of_process(self._process) for one in kept))
@@ -309,8 +322,8 @@ class StartupFold:
 
     def _marks(self) -> tuple[int, str | None, list[float]]:
         """The process that started first, the assembly of its program, and when the phases behind the first begin."""
-        began = self._began()
-        pid = next((int(kept.pid[0]) for kept in began if len(kept)), 0)
+        began, earliest = self._began(), self._first()
+        pid = 0 if earliest is None else earliest.pid
         if self._process is not None:
             pid = self._process
             self._require(pid)
@@ -363,6 +376,14 @@ class StartupFold:
             above.lower() == "shared" and name.startswith("Microsoft.") and name.endswith(".App")
             for above, name in pairwise(parts)
         )
+
+
+class _First(NamedTuple):
+    """The process that started first, and when that is known from. ``has_start``: from its Runtime/Start."""
+
+    pid: int
+    ms: float
+    has_start: bool
 
 
 class _FirstOfModules:

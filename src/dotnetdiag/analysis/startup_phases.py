@@ -97,9 +97,9 @@ class Phases:
                 return np.asarray(counts[self._there], np.float64)
             own &= ~np.isnan(of)
             known = np.bincount(at[own], minlength=len(PHASES))
-            sums = np.bincount(at[own], of[own], minlength=len(PHASES))
-            made: Array = np.where((known > 0) | (counts == 0), sums, np.nan)  # of what has no end nothing tells it
-            return made[self._there]
+            sums = np.bincount(at[own], of[own], minlength=len(PHASES)).astype(np.float64)  # without rows of int
+            sums[(known == 0) & (counts > 0)] = np.nan  # of what has no end nothing tells it
+            return np.asarray(sums[self._there], np.float64)
 
         def told(name: str) -> Array:
             return np.full(len(self), name not in lacking)
