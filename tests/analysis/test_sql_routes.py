@@ -27,10 +27,24 @@ NUMBERS = (
     "- 7",
     "+3",
     "-.5",
+    *("0b101", "0B1", "0o17", "0x1F_FF", "$5.00", "-$12.5"),
 )
 TEXTS = (
     *("''", "'a'", "'it''s'", "'-- no comment'", "'/* none */'", "'IN (1'", "N'abc'", "n''", "x'1F'", "B'01'", "U&'d'"),
     *(r"E'a\'b'", r"e'it''s\\'", "$$it's$$", "$tag$ $$ it's $tag$", "'\"'", "'[`'", "'\n'"),
+    *("q'[it's mine]'", "Q'(it's)'", "nq'{it's}'", "q'<it's>'", "q'!it's!'", "q'|a'b|'"),
+)
+TYPED = (
+    *("DATE '2026-01-01'", "date'2026-01-01'", "TIMESTAMP '2026-01-01 00:00:00'", "TIMESTAMPTZ '2026-01-01 00:00:00Z'"),
+    *("TIMESTAMP WITH TIME ZONE '2026-01-01'", "TIME '10:00'", "INTERVAL '1' DAY", "INTERVAL '1-2' YEAR TO MONTH"),
+    *(
+        "INTERVAL '5 days'",
+        "CAST(1 AS bigint)",
+        "CAST(1.5 AS decimal(18,2))",
+        "CAST(@p0 AS bigint)",
+        "'a'::text",
+        "$1::date",
+    ),
 )
 PLACES = (
     "SELECT a FROM t WHERE x={}",
@@ -82,6 +96,14 @@ PLACES = (
         ("SELECT 1 /* never ended '", "SELECT *"),
         ("SELECT $$never ended 5", "SELECT *"),
         ("SELECT E'never ended\\", "SELECT *"),
+        ("SELECT q'[never ended'", "SELECT *"),
+        ("SELECT a FROM t WHERE b = -$1 AND c > $2", "SELECT a FROM t WHERE b = -$1 AND c > $2"),
+        ("SELECT a FROM t WHERE d = DATE '2026-01-01'", "SELECT a FROM t WHERE d = DATE *"),
+        ("SELECT a FROM t WHERE b IN (1, dates)", "SELECT a FROM t WHERE b IN (*, dates)"),
+        (
+            "SELECT a FROM t WHERE b IN (CAST(1 AS bigint), f(2))",
+            "SELECT a FROM t WHERE b IN (CAST(* AS bigint), f(*))",
+        ),
     ],
 )
 def test_a_route_is_the_command_without_literals_and_comments(command: str, route: str) -> None:
@@ -101,6 +123,27 @@ def test_commands_that_differ_in_their_literals_only_are_one_route(place: str) -
 def test_lists_of_any_length_are_one_route(values: str) -> None:
     lists = ["1", "1,2", "1, 2, -3", "'a', 'b' , NULL", "1\n,2\n", "1 /* one */, 2"]
     assert len({sql_route(f"SELECT a FROM t WHERE {values.format(one)}") for one in lists}) == 1
+
+
+@pytest.mark.parametrize("one", TYPED)
+def test_lists_of_literals_with_their_types_are_one_route(one: str) -> None:
+    for values in (one, f"{one}, {one}", f"{one},{one}, 1"):
+        assert sql_route(f"SELECT a FROM t WHERE b IN ({values})") == "SELECT a FROM t WHERE b IN (*)"
+        assert sql_route(f"INSERT INTO t VALUES ({values}), ({values})") == "INSERT INTO t VALUES (*)"
+
+
+def test_a_list_may_be_cut_within_a_type() -> None:
+    commands = [f"SELECT a FROM t WHERE b IN ({', '.join([one] * LONGEST)})" for one in TYPED[:9]]
+    commands += [
+        f"SELECT a FROM t WHERE {'b' * length} IN (1, DATE '2026-01-01', {end}"
+        for length in (1, 2)
+        for end in ("D", "DATE")
+    ]
+    assert {sql_route(one) for one in commands} == {
+        f"SELECT a FROM t WHERE b IN (*){CUT}",
+        "SELECT a FROM t WHERE b IN (*)",
+        "SELECT a FROM t WHERE bb IN (*)",
+    }
 
 
 def test_as_many_rows_as_one_likes_are_one_route() -> None:
@@ -292,6 +335,21 @@ _UNITS = [
         "IN (*,",
         "in(1,(1,",
         "VALUES (1),",
+        "q'",
+        "q'[",
+        "q'[]",
+        "nq'!",
+        "$5.",
+        "-$5",
+        "0b",
+        "IN (DATE ",
+        "DATE '1', ",
+        "INTERVAL '1' DAY TO ",
+        "IN (CAST(1 AS ",
+        "CAST(1 AS a(1,",
+        "1::a",
+        "IN (1 ",
+        "IN (1, a b ",
     ),
     *("SELECT IN", "select ", "and ", "a,5", "a-", "/a", "x\\", "10.", "tcp:", "\n-"),
 ]

@@ -1,7 +1,8 @@
 """Routes of SQL commands: what is left of them without literals and comments.
 
 Every pattern here takes linear time of any text: its choices never give back what they took. What has no end, as a text, a comment or a name in
-quotes, ends with the command, for commands may be cut.
+quotes, ends with the command, for commands may be cut. Nothing tells of which database a command is: a comment ends with the first ``*/``, as for
+MySQL, Oracle and SQLite, though SQL Server and PostgreSQL nest them; and ``$5`` is a parameter of PostgreSQL, and no money of SQL Server.
 """
 
 from __future__ import annotations
@@ -18,43 +19,52 @@ _GAP = r"(?:\s++|--[^\r\n]*+|/\*.*?(?:\*/|\Z))"
 _NAME = r""""[^"]*+"?|`[^`]*+`?|(?<![\w\])"])\[[^\[\]]*+(?:\]\][^\[\]]*+)*+\]"""
 """A name in quotes; a bracket behind a name or a bracket has an index in it, or the values of an array."""
 _TEXT = r"""
-    (?<![\w@#$])[Ee]'[^'\\]*+(?:(?:\\.|\\\Z|'')[^'\\]*+)*+'?         # of PostgreSQL: \' does not end it
+    (?<![\w@#$])[Nn]?[Qq]'(?:                                        # of Oracle: q'[text]', q'!text!'
+        \[.*?(?:\]'|\Z) | \(.*?(?:\)'|\Z) | \{.*?(?:\}'|\Z) | <.*?(?:>'|\Z) | (?P<mark>[^\w\s'\[({<]).*?(?:(?P=mark)'|\Z)
+    )
+    | (?<![\w@#$])[Ee]'[^'\\]*+(?:(?:\\.|\\\Z|'')[^'\\]*+)*+'?         # of PostgreSQL: \' does not end it
     | (?:(?<![\w@#$])(?:[NnXxBb]|[Uu]&))?'[^']*+(?:''[^']*+)*+'?
     | (?<![\w$])\$(?P<tag>(?:[^\W\d]\w*+)?)\$.*?(?:\$(?P=tag)\$|\Z)  # of PostgreSQL: $$text$$, $tag$text$tag$
 """
 _NUMBER = r"""
     (?<![\w@#$:?.\\])
-    (?:0[xX][0-9A-Fa-f]*+|(?:[0-9][0-9_]*+(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)
+    (?:0[xX][0-9A-Fa-f_]*+|0[bB][01_]++|0[oO][0-7_]++|\$[0-9]++\.[0-9]++|(?:[0-9][0-9_]*+(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)
     (?!\w)
 """
-"""Behind a letter a digit is part of a name, behind ``@``, ``$``, ``:`` and ``?`` the number of a parameter."""
+"""Behind a letter a digit is part of a name, behind ``@``, ``$``, ``:`` and ``?`` the number of a parameter; ``$5.00`` is money."""
 _KEYWORDS = "SELECT|DISTINCT|ALL|WHERE|HAVING|ON|AND|OR|NOT|BETWEEN|WHEN|THEN|ELSE|BY|LIMIT|OFFSET|RETURNING|RETURN"
 """Those that an expression stands behind."""
 _BEHIND = "|".join(rf"(?<=\b{word})" for word in _KEYWORDS.split("|"))
 _TOKEN = re.compile(
     rf"""
     (?P<kept>(?:
-        (?![EeNnXxBb]'|[Uu]&')(?:[^\W\d]|[@#:?])[\w@#$:?.]*+
+        (?![EeNnXxBb]'|[Uu]&'|[Nn]?[Qq]'[^\w\s'])(?:[^\W\d]|[@#:?])[\w@#$:?.]*+
         | {_NAME} | [;)] | \.(?![0-9]) | [=<>(,*%|&](?!\s*+[+-]) | [ ](?![\s/+-])
     )++)
     | (?P<literal>{_TEXT}|{_NUMBER})
-    | (?P<sign>(?=\s*+[+-]\s*+\.?[0-9])(?:(?<=[=<>(,+\-*/%|&])|(?i:{_BEHIND})))(?P<blank>\s*+)[+-]\s*+
+    | (?P<sign>(?=\s*+[+-]\s*+(?:\.?[0-9]|\$[0-9]++\.[0-9]))(?:(?<=[=<>(,+\-*/%|&])|(?i:{_BEHIND})))(?P<blank>\s*+)[+-]\s*+
     | (?P<gap>{_GAP}++)
     | (?P<word>[\w@#$:?.]++)
     """,
     re.VERBOSE | re.DOTALL,
 )
 """``kept`` and ``word`` stay as they are: the first is what most of a command is, the second what is no number though it begins as one."""
-_ITEM = r"(?:\*|NULL|TRUE|FALSE|DEFAULT|[@:$?][\w@#$:?.]*+)"
-"""A literal or a parameter: Dapper and EF Core write one for each value of a list."""
-_ROW = rf"\([ ]?{_ITEM}(?:[ ]?,[ ]?{_ITEM})*+[ ]?(?:\)|,?[ ]?\Z)"
+_TYPED = r"""
+    (?:DATE|TIME|TIMETZ|TIMESTAMP|TIMESTAMPTZ|DATETIME)(?:[ ]WITH(?:OUT)?+[ ]TIME[ ]ZONE)?+[ ]?\*
+    | INTERVAL[ ]?\*(?:[ ](?:YEAR|MONTH|DAY|HOUR|MINUTE|SECOND)(?:[ ]TO[ ](?:MONTH|HOUR|MINUTE|SECOND))?+)?+
+"""
+"""A literal with its type, as EF Core writes it for others than SQL Server."""
+_VALUE = rf"(?:\*|NULL|TRUE|FALSE|DEFAULT|[@:$?][\w@#$:?.]*+|{_TYPED})"
+_ITEM = rf"(?:CAST\({_VALUE}[ ]AS[ ]\w++(?:\(\*(?:,[ ]?\*)?+\))?+\)|{_VALUE}(?:::\w++)?+)"
+"""A literal or a parameter: Dapper and EF Core write one for each value of a list, and their types where these are not told else."""
+_ROW = rf"\([ ]?{_ITEM}(?:[ ]?,[ ]?{_ITEM})*+[ ]?(?:\)|,?[ ]?(?:\w++[ ]?)*+\Z)"
 _ROWS = rf"{_ROW}(?:[ ]?,[ ]?{_ROW})*+"
 _LIST = re.compile(
     rf"(?P<name>{_NAME})|(?<![\w@#$.])(?P<list>(?:IN|VALUES)[ ]?)(?:{_ROWS}|\([ ]?{_ROWS}[ ]?(?:\)|\Z))(?:[ ]?,[ (]*+\Z)?+",
     re.VERBOSE | re.IGNORECASE,
 )
 """Lists of nothing but literals and parameters, in a command whose literals are ``*``."""
-_MAY_HAVE_LIST = re.compile(rf"\([ (]{{0,3}}+{_ITEM}", re.IGNORECASE)
+_MAY_HAVE_LIST = re.compile(rf"\([ (]{{0,3}}+{_ITEM}", re.VERBOSE | re.IGNORECASE)
 """Where this is not found there is no list; it is much quicker to look for."""
 
 _FIRST = "SELECT|INSERT|UPDATE|DELETE|MERGE|REPLACE|EXEC|EXECUTE|CALL|WITH|VALUES|SET|DECLARE|BEGIN|IF|EXPLAIN|PRAGMA|CREATE|ALTER|DROP|TRUNCATE"
