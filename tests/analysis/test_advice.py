@@ -162,8 +162,20 @@ def test_of_many_exceptions_those_that_were_thrown_again_are_counted() -> None:
     (found,) = of_exceptions(exceptions(traced(*events, modules={edi: "/x/System.Private.CoreLib.dll"})), 2.0)
     assert (
         found.text
-        == "40 exceptions were thrown, 30 of them again, 20 a second; 40 are Lost; 30 of them thrown by App.Ask"
+        == "40 exceptions were thrown, 30 of them again, 20 a second; 40 are Lost; 30 of these thrown by App.Ask"
     )
+
+
+def test_who_threw_most_is_told_of_the_type_that_is_told() -> None:
+    def thrown(type_: str, by: str, count: int) -> list[Seen]:
+        payload = z16(type_) + z16("") + bytes(12) + bytes(2) + bytes(2)
+        one = Seen(ms=0, thread=1, stack=(by,), provider=RUNTIME, number=80, payload=payload, version=1)
+        return [replace(one, ms=ms) for ms in range(count)]
+
+    events = [*thrown("Lost", "App.Read", 12), *thrown("Lost", "App.Write", 13), *thrown("Odd", "App.Run", 20)]
+    events.sort(key=lambda one: one.ms)
+    (found,) = of_exceptions(exceptions(traced(*events)), 1.0)
+    assert found.text.endswith("; 25 are Lost; 13 of these thrown by App.Write")
 
 
 def routed(*routes: tuple[str, str, int, int, float, float | None, str | None]) -> RequestReport:
@@ -217,11 +229,21 @@ def test_of_any_kind_what_fails_is_told_but_for_few(kind: str, failed: int, is_t
 
 
 @pytest.mark.parametrize(("queue", "is_told"), [(None, False), (30.0, False), (900.0, False), (2566.0, True)])
-def test_requests_that_wait_for_a_connection_are_told(queue: float | None, is_told: bool) -> None:
-    found = requests_found(routed(("client", "http://x/slow", 6, 0, 3600.0, queue, None)))
-    assert [one.startswith("requests that went out waited 2,566 of 3,600 ms for a connection") for one in found] == [
-        True
-    ] * is_told
+@pytest.mark.parametrize(
+    ("waited", "why"),
+    [
+        (1, "it took long to open"),
+        (2, "it took long to open"),
+        (6, "connections are too few (MaxConnectionsPerServer), or take long to open"),
+    ],
+)
+def test_requests_that_wait_for_a_connection_are_told(
+    waited: int, why: str, queue: float | None, is_told: bool
+) -> None:
+    made = routed(("client", "http://x/slow", 6, 0, 3600.0, queue, None))
+    made = replace(made, requests=Table({"queue_ms": [(queue or 0.0) / waited] * waited + [None] * (6 - waited)}))
+    text = f"{waited} of 6 requests that went out waited 2,566 of 3,600 ms for a connection, 2,566 ms of it those to http://x/slow: {why}"
+    assert requests_found(made) == [text] * is_told
 
 
 def test_requests_that_never_end_are_told_of_all_kinds_at_once() -> None:

@@ -12,8 +12,11 @@ from click.testing import CliRunner, Result
 from tests.analysis.traces import allocation, managed, traced
 
 import dotnetdiag as dd
+from dotnetdiag.analysis.advice_report import AdviceReport
 from dotnetdiag.cli import trace_files, trace_report
+from dotnetdiag.cli.shown_advice import show
 from dotnetdiag.errors import UsageError
+from dotnetdiag.table import Losses, Table
 
 VERBS = ("events", "events --json", "events --format csv", "report", "report --json", "diff", "diff --json")
 CONVERSIONS = (
@@ -59,6 +62,16 @@ def test_json_of_reports_has_them(kind: str, lacking: Path) -> None:
     assert told["lost"] == 3
     assert told["damage"]
     assert getattr(dd, kind)(lacking).losses.lost == 3
+
+
+def test_beside_what_stands_out_it_is_said_what_was_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    findings = Table(
+        {"severity": [5.0], "question": ["gc"], "text": ["the collector paused it"]}, losses=Losses(lost=7000)
+    )
+    show(AdviceReport(findings=findings, lacking={}, seconds=2.0), None)
+    note, first, *_ = capsys.readouterr().out.splitlines()
+    assert note == "note: 7,000 events were lost: what is told is of what is left, which is less than there was"
+    assert first == "1. the collector paused it"
 
 
 def test_what_stands_out_is_of_what_is_left(lacking: Path) -> None:

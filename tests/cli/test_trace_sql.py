@@ -42,6 +42,12 @@ def test_many_files_are_asked_at_once_by_name_or_by_pattern(paths: list[str], tm
         assert {row["file"]: row["n"] for row in json.loads(done.stdout)} == expected
 
 
+def test_a_query_that_was_forgotten_is_asked_for(paths: list[str]) -> None:
+    done = run("trace", "sql", *paths)
+    assert done.returncode
+    assert f"{paths[-1]} is a file: give QUERY behind the FILEs." in done.stderr
+
+
 def test_what_is_written_has_the_format_of_its_name(paths: list[str], tmp_path: Path) -> None:
     output = tmp_path / "made.parquet"
     done = run("trace", "sql", paths[0], "from gc", "-o", str(output))

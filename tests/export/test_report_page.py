@@ -91,6 +91,18 @@ def test_of_long_tables_the_first_rows_are_there_and_the_page_says_so() -> None:
     assert table_in(types(["A"], [1.0]))["note"] == ""
 
 
+def test_of_a_long_table_those_that_took_longest_are_in_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = gc(Trace(data_of("gccollect-10.nettrace")))
+    monkeypatch.setattr(report_page, "MOST_ROWS", 4)
+    pauses, starts = made.collections.values("pause_ms"), made.collections.values("start_ms")
+    places = sorted(sorted(range(len(pauses)), key=lambda row: -pauses[row])[:4])
+    tables = data_in(written({"gc": made}))["tabs"][0]["tables"]
+    (table,) = (one for one in tables if one["title"] == "collections")
+    shown = {one["name"].partition(" ")[0]: one["values"] for one in table["columns"]}
+    assert shown["start_ms"] == [starts[place] for place in places]
+    assert table["note"].startswith(f"the 4 of {len(pauses)} rows with the longest pause_ms; ")
+
+
 def test_a_message_of_megabytes_is_cut_in_the_page() -> None:
     text = written({"allocations": types(["x" * 10_000_000], [1.0])})
     assert len(text) < 100_000

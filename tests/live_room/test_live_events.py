@@ -21,6 +21,7 @@ from dotnetdiag.live.hand_over import HandOver
 from dotnetdiag.live.windows import HELD_S, WINDOW_ROWS
 from dotnetdiag.nettrace import HeaderColumns, LabelList, Metadata
 from dotnetdiag.trace.json_lines import JsonLines
+from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.settling import Settling
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -176,12 +177,21 @@ def test_what_nobody_takes_is_dropped_and_counted() -> None:
     session.say(made.finish())
     session.say(None)
     live._thread.join(10)
-    shown = [n for window in live.windows() for n in numbers(window)]
+    windows = list(live.windows())
+    shown = [n for window in windows for n in numbers(window)]
     account = live.account
     assert shown[:40] == list(range(40))
     assert account.missed_here >= 40
     assert account.shown == len(shown) == len(set(shown))
     assert account.written == given
+    context, ms = windows[0].trace, np.concatenate([window.numpy("ms") for window in windows])
+    assert sum(count for *_, count in context.gaps.dropped) == account.missed_here
+    is_dropped = np.diff(shown, append=given) > 1
+    one = np.ones(len(ms), np.int64)
+    until = np.append(ms[1:], ms[-1] + given)
+    lost = LostBetween(context)
+    assert lost.of(one, one, ms, until).tolist() == lost.overlap(one, one, ms, until).tolist() == is_dropped.tolist()
+    assert lost.of_process(1).overlap(ms, until).tolist() == is_dropped.tolist()
 
 
 def test_a_flood_is_cut_into_windows() -> None:

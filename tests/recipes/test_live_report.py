@@ -159,6 +159,15 @@ def test_what_is_waited_for_once_the_end_was_asked_for_is_not_recorded_time(monk
         assert asked.result().seconds == 3.0
 
 
+def test_what_comes_until_a_runtime_has_stopped_is_part_of_the_time() -> None:
+    """Of a process that was flooded collections came for seconds behind the end that was asked for: they paused it for more than all of the time."""
+    data = data_of("gccollect-10.nettrace")
+    latest_ms = max(dd.gc(Trace(data)).collections.values("start_ms"))
+    totals = answer("gc", data, lasted_s=0.01).totals
+    assert totals.pause_percent == pytest.approx(totals.pause_ms / latest_ms * 100, rel=0.05)
+    assert answer("gc", data, lasted_s=100.0).totals.pause_percent == pytest.approx(totals.pause_ms / 1000)
+
+
 def test_a_session_asks_for_its_rundown(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = []
 

@@ -282,9 +282,9 @@ def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
     messages = [row for row in made.by_message.to_pylist() if row["type"] == first["type"] and row["message"] != OTHERS]
     if messages and QUOTED_OF * messages[0]["count"] >= first["count"] and (said := _quoted(messages[0]["message"])):
         text += said if messages[0]["count"] == first["count"] else f"{said[:-1]} in {messages[0]['count']:,})"
-    by = made.by_method[0]
-    if is_named(by["method"]):
-        text += f"; {by['count']:,} of them thrown by {short(by['method'])}"
+    by = next((row for row in made.by_method.to_pylist() if row["type"] == first["type"]), None)
+    if by is not None and is_named(by["method"]):
+        text += f"; {by['count']:,} of these thrown by {short(by['method'])}"
     yield Finding(severity=max(SOME, share_of(made.count * THROW_MS, seconds)), question="exceptions", text=text)
 
 

@@ -52,8 +52,8 @@ def whole(values: Array, known: Array | None = None) -> Scalar:
 
 
 def told_number(values: Array) -> Scalar:
-    """A column of numbers that events tell, none of them below 0: None where an event lacks its own, as in damaged blocks."""
-    return number(values, values >= 0) if values.dtype.kind == "f" else whole(values, values >= 0)
+    """A column of whole numbers that events tell, none of them below 0: None where an event lacks its own, as in damaged blocks."""
+    return whole(values, values >= 0)
 
 
 def narrowed(values: Array, known: Array | None, kind: Kind) -> Scalar:

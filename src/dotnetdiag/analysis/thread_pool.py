@@ -189,6 +189,7 @@ class ThreadPoolFold:
         counts = {str(name): said.count(name) for name in dict.fromkeys(said)}
         sizes = (workers["ActiveWorkerThreadCount"], adjusted["NewWorkerThreadCount"])
         most = max(int(kept.max(initial=-1)) for kept in sizes)
+        throughput = adjusted["AverageThroughput"].astype(np.float64)
         starved = queue.starved.told()
         return ThreadPoolReport(
             work=answer_sliced("work", _OF_WORK, len(made), queue.columns, notes, made.losses),
@@ -201,7 +202,7 @@ class ThreadPoolFold:
                     "pid": whole(adjusted.pid),
                     "threads": told_number(adjusted["NewWorkerThreadCount"]),
                     "reason": reasons,
-                    "throughput": told_number(adjusted["AverageThroughput"].astype(np.float64)),
+                    "throughput": number(throughput, throughput >= 0),
                 },
             ),
             threads=table("threads", _active(workers)),

@@ -26,6 +26,10 @@ def show(made: AdviceReport, more: str | None) -> None:
     rows = made.findings.to_pylist()
     if not rows:
         echo(f"{NOTHING} in {made.seconds:,.1f} s" + (" of what is left of it" if str(made.losses) else ""))
+    elif made.losses.lost:
+        echo(
+            f"note: {made.losses.lost:,} events were lost: what is told is of what is left, which is less than there was"
+        )
     if made.losses.damage is not None:
         echo(f"note: {DAMAGED}")
     for number, row in enumerate(rows, 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +69,8 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
     from dotnetdiag.table.json_rows import in_json_forms
 
     *sources, query = (str(STDIN) if one == "-" else one for one in files)
+    if os.path.isfile(query):
+        raise click.UsageError(f"{query} is a file: give QUERY behind the FILEs.", click.get_current_context())
     lines = wanted_lines()
     made = database(sources, external_access=external_access, output=output, force=force, lines=lines)
     try:

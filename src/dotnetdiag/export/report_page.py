@@ -7,14 +7,14 @@ See :mod:`dotnetdiag.export.pages` for what keeps it safe. A flame graph is a pa
                "flame": null|"<!DOCTYPE html>…",
                "tables": [{"title": …, "rows": 12, "note": …, "columns": [{"name", "number": true, "id": false, "values": [...]}]}]}]}
 
-Charts are those of :mod:`dotnetdiag.export.report_charts`. Of long tables the first rows are in it, and a note says so.
+Charts are those of :mod:`dotnetdiag.export.report_charts`. Of long tables the first rows are in it, or those that took longest, and a note says so.
 """
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import IO, Any
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import as_dict
 from dotnetdiag.analysis.answers import whole
+from dotnetdiag.analysis.profile import Array
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.pages import Page
@@ -34,6 +35,8 @@ from dotnetdiag.table.texts import is_number, json_values
 
 MOST_ROWS = 2000
 """Of a table: some hundred kilobytes."""
+LENGTHS = ("pause_ms", "compile_ms", "duration_ms")
+"""Columns of which the largest are looked for: of a table with more rows those are in the page."""
 LONGEST_CELL = 2000
 """Characters of a cell: a message may have millions."""
 EXACT = 1 << 53
@@ -167,16 +170,32 @@ def _lacking(lacking: Mapping[str, str]) -> list[str]:
 def _slowest(table: Table) -> Table:
     """The first requests in the order in which they are looked at, connections last; ``row`` is what ``parent`` names."""
     asked = [name for name in ("kind", "duration_ms") if name in table.columns]
-    places, last, length, first = np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0), 0
-    for part in map(Table, parts(table, asked)):
-        places = np.append(places, np.arange(first, first + len(part)))
-        last = np.append(last, held(part))
-        length = np.append(length, np.nan_to_num(numbers(part, "duration_ms"), nan=-1.0))
-        order = np.lexsort((-length, last))[:MOST_ROWS]
-        places, last, length = places[order], last[order], length[order]
-        first += len(part)
+    places = _first_by(table, asked, lambda part: [-_length(part, "duration_ms"), held(part)])
     own = {"row": whole(places)} if "duration_ms" in asked else {}
     return Table({**own, **rows_at(table, places)}, units=table.units)
+
+
+def _longest(table: Table, name: str) -> Table:
+    """Those that took longest, in their order."""
+    places = np.sort(_first_by(table, [name], lambda part: [-_length(part, name)]))
+    return Table(rows_at(table, places), units=table.units)
+
+
+def _first_by(table: Table, names: Sequence[str], keys: Callable[[Table], list[Array]]) -> Array:
+    """The places of as many rows as a page has: the first by the keys that their columns come to, the last key first."""
+    places, found, first = np.zeros(0, np.int64), list[Array](), 0
+    for part in map(Table, parts(table, names)):
+        own = keys(part)
+        places = np.append(places, np.arange(first, first + len(part)))
+        found = [np.append(*both) for both in zip(found, own, strict=True)] if found else own
+        order = np.lexsort(found)[:MOST_ROWS]
+        places, found = places[order], [one[order] for one in found]
+        first += len(part)
+    return places
+
+
+def _length(part: Table, name: str) -> Array:
+    return np.asarray(np.nan_to_num(numbers(part, name), nan=-1.0))
 
 
 def _order(name: str) -> bool:
@@ -185,7 +204,11 @@ def _order(name: str) -> bool:
 
 
 def _table(name: str, table: Table, *, slowest_first: bool) -> dict[str, Any]:
-    shown = _slowest(table) if slowest_first else table[:MOST_ROWS]
+    length = next((one for one in LENGTHS if one in table.columns), None) if len(table) > MOST_ROWS else None
+    if slowest_first:
+        shown = _slowest(table)
+    else:
+        shown = table[:MOST_ROWS] if length is None else _longest(table, length)
     more = len(table) - len(shown)
     columns = []
     for column in shown.columns:
@@ -195,6 +218,8 @@ def _table(name: str, table: Table, *, slowest_first: bool) -> dict[str, Any]:
             is_id = column in IDS or column.endswith("tid")
             columns.append({"name": clean(heading(shown, column)), "number": numbers, "id": is_id, "values": values})
     note = f"the first {len(shown):,} of {len(table):,} rows; the formats for programs have all" if more else ""
+    if more and length is not None and not slowest_first:
+        note = f"the {len(shown):,} of {len(table):,} rows with the longest {length}; the formats for programs have all"
     return {"title": name.replace("_", " "), "rows": len(shown), "note": note, "columns": columns}
 
 

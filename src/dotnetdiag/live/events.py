@@ -30,6 +30,7 @@ from dotnetdiag.errors import (
 from dotnetdiag.events import EventSchema, Source, resolve
 from dotnetdiag.events.carried import CarriedTypes
 from dotnetdiag.live.account import Account
+from dotnetdiag.live.dropped import Dropped
 from dotnetdiag.live.hand_over import HandOver
 from dotnetdiag.live.symbols import LiveSymbols, tells_of_methods
 from dotnetdiag.live.windows import Names, WindowMaker, no_symbols, selection, with_inferred
@@ -37,6 +38,7 @@ from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Reader
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.events import passing
+from dotnetdiag.trace.gaps import Gaps
 from dotnetdiag.trace.header import PAYLOAD, key_meant
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.where import Where
@@ -137,6 +139,7 @@ class LiveEvents:
                 names=frame_names,
                 symbols_now=no_symbols if symbols is None else symbols.now,
                 losses_now=self._losses,
+                gaps_now=lambda: Gaps(account=self._reader.lost, dropped=self._dropped.gaps()),
                 settled=settled,
             )
             self._queue: HandOver[EventTable] = HandOver(queue_bytes)
@@ -145,7 +148,8 @@ class LiveEvents:
             self._schemas: dict[int, EventSchema | None] = {}
             self._named: set[str] = set()
             self._fields: set[str] = set()
-            self._filtered = self._missed = self._unwanted = self._naming = 0  # of the reading thread
+            self._filtered = self._unwanted = self._naming = 0  # of the reading thread
+            self._dropped = Dropped()
             self._named_at: float | None = None
             self._shown = self._failed = self._left = 0  # of the caller
             self._ends = None if duration_s is None else time.monotonic() + duration_s
@@ -286,7 +290,7 @@ class LiveEvents:
         return Account(
             shown=self._shown,
             filtered=self._filtered + self._failed,
-            missed_here=self._missed,
+            missed_here=self._dropped.total,
             missed_in_target=lost.total if lost.known else None,
             left=self._left + self._unwanted,
             naming=self._naming,
@@ -295,7 +299,7 @@ class LiveEvents:
     def _losses(self) -> Losses:
         """What never came or was dropped, so far."""
         lost = self._reader.lost
-        return Losses(lost=lost.total + self._missed if lost.known else None, damage=self._reader.damage)
+        return Losses(lost=lost.total + self._dropped.total if lost.known else None, damage=self._reader.damage)
 
     @property
     def aborted(self) -> bool:
@@ -434,11 +438,12 @@ class LiveEvents:
                     window = selection(window, kept)
                     if not len(window):
                         continue
-            if not self._queue.put(window, size):
-                if self._queue.ended:
-                    self._unwanted += len(window)
-                else:
-                    self._missed += len(window)
+            if self._queue.put(window, size):
+                self._dropped.took()
+            elif self._queue.ended:
+                self._unwanted += len(window)
+            else:
+                self._dropped.drop(window)
 
 
 def _with_ids(rows: HeaderColumns, ids: Array) -> HeaderColumns:

@@ -29,6 +29,7 @@ from dotnetdiag.nettrace import (
     sort_order,
 )
 from dotnetdiag.table import Losses
+from dotnetdiag.trace.gaps import Gaps
 from dotnetdiag.trace.header import HeaderMeaning, overrides
 from dotnetdiag.trace.settling import Settling
 from dotnetdiag.trace.table import EventTable
@@ -75,12 +76,18 @@ class LiveContext:
     names: Names | None = None
     symbols_now: Callable[[], Symbols] = no_symbols
     losses_now: Callable[[], Losses] = Losses
+    gaps_now: Callable[[], Gaps] = Gaps
     keeps_stacks: bool = True
 
     @property
     def losses(self) -> Losses:
         """What the session has lost until now."""
         return self.losses_now()
+
+    @property
+    def gaps(self) -> Gaps:
+        """When that was, as far as it is known."""
+        return self.gaps_now()
 
     @property
     def symbols(self) -> Symbols:
@@ -114,8 +121,8 @@ class LiveContext:
 
 class WindowMaker:
     """Collects rows of batches, and makes windows of them. ``stacks``: keep call stacks, which cost memory; ``symbols_now`` tells what
-    their addresses stand for, and ``losses_now`` what the session has lost. ``settled``: windows follow each other in time, and ids of
-    activities mean the same in all; each batch is to be given to :meth:`see` then.
+    their addresses stand for, ``losses_now`` what the session has lost, and ``gaps_now`` when. ``settled``: windows follow each other in time, and
+    ids of activities mean the same in all; each batch is to be given to :meth:`see` then.
     """
 
     def __init__(
@@ -125,9 +132,11 @@ class WindowMaker:
         names: Names | None = None,
         symbols_now: Callable[[], Symbols] = no_symbols,
         losses_now: Callable[[], Losses] = Losses,
+        gaps_now: Callable[[], Gaps] = Gaps,
         settled: bool = False,
     ) -> None:
-        self._stacks_wanted, self._names, self._symbols_now, self._losses_now = stacks, names, symbols_now, losses_now
+        self._stacks_wanted, self._names, self._symbols_now = stacks, names, symbols_now
+        self._losses_now, self._gaps_now = losses_now, gaps_now
         self._meaning: HeaderMeaning | None = None
         self._settling = Settling() if settled else None
         self._guids = GuidTable()
@@ -294,6 +303,7 @@ class WindowMaker:
             names=self._names,
             symbols_now=self._symbols_now,
             losses_now=self._losses_now,
+            gaps_now=self._gaps_now,
             keeps_stacks=self._stacks_wanted,
             recording=self,
         )

@@ -24,6 +24,8 @@ from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
 if TYPE_CHECKING:
     from dotnetdiag.client import Client
+    from dotnetdiag.events import EventSchema
+    from dotnetdiag.trace.table import EventTable
 
 SAMPLER = "Microsoft-DotNETCore-SampleProfiler:0:4"
 NAMES = f"{CLR_PROVIDER}:0x38:4"
@@ -247,7 +249,8 @@ class LiveReport:
         self.live, self._name_methods, self._unnamed = live, name_methods, unnamed
         self._kind, self._has_all = kind, has_all
         self._begun, self._ended = time.monotonic() if begun is None else begun, math.inf
-        self._fold = kind.asked(lambda: max(self._ended - self._begun, 0.0), runtime)
+        self._latest_s = 0.0
+        self._fold = kind.asked(self._recorded_s, runtime)
 
     def __enter__(self) -> Self:
         return self
@@ -257,12 +260,18 @@ class LiveReport:
     ) -> None:
         self.live.close()
 
+    def _recorded_s(self) -> float:
+        """How long was recorded. A runtime that is slow to stop goes on: what it tells of is part of the time."""
+        asked_s = self._ended - self._begun
+        return max(asked_s, self._latest_s) if asked_s > 0 else 0.0
+
     def result(self) -> Any:
         """What came until the session ended, which is waited for: an object as the functions of :mod:`questions` give."""
         is_empty = True
         for window in self.live.windows():
             is_empty = False
             self._fold.feed(window)
+            self._latest_s = max(self._latest_s, _latest_s(window, self._fold.wants))
         if is_empty:
             self._fold.feed(self.live.nothing())
         # what comes once the end was asked for takes as long as it takes, and nothing is recorded meanwhile
@@ -282,6 +291,12 @@ class LiveReport:
         """What is to be said beside the answer, one line each."""
         unnamed = () if self._unnamed is None else (f"names of methods are missing: {self._unnamed}",)
         return (*self.live.notes, *unnamed)
+
+
+def _latest_s(window: EventTable, wants: Callable[[EventSchema], bool]) -> float:
+    """When the last event was of the types that are wanted: others of a session tell names behind its end."""
+    rows = window.rows_of_types([number for number, schema in window.schemas.items() if wants(schema)])
+    return float(window.slice(int(rows[-1]), int(rows[-1]) + 1).numpy("ms")[0]) / 1000 if len(rows) else 0.0
 
 
 def live_kind(name: str) -> LiveKind:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dotnetdiag.events import Column, EventSchema
     from dotnetdiag.table import Losses
     from dotnetdiag.trace.event_types import EventTypes
+    from dotnetdiag.trace.gaps import Gaps
     from dotnetdiag.trace.source import Source
     from dotnetdiag.trace.symbols import Symbols
 
@@ -40,6 +41,8 @@ class Context(Protocol):
     def symbols(self) -> Symbols: ...
     @property
     def losses(self) -> Losses: ...
+    @property
+    def gaps(self) -> Gaps: ...
     @property
     def recording(self) -> object: ...
     @property

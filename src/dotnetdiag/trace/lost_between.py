@@ -12,6 +12,7 @@ from dotnetdiag.nettrace.constants import GAPS_LIMIT
 from dotnetdiag.trace.raw import RawTrace
 
 if TYPE_CHECKING:
+    from dotnetdiag.nettrace import LossAccount
     from dotnetdiag.trace.context import Context
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
@@ -37,8 +38,8 @@ def lost_by(context: Context, pid: int) -> int | None:
 
 
 class LostBetween:
-    """The gaps of a recording, of which the first 10,000 are known (docs/limits.md): behind these nothing of a thread that has lost more is certain.
-    Of a session that runs none are known.
+    """The gaps of a recording or session, of which the first 10,000 are known (docs/limits.md): behind these nothing of a thread that has lost more
+    is certain.
     """
 
     def __init__(self, context: Context) -> None:
@@ -47,14 +48,25 @@ class LostBetween:
         self._of_process: dict[int | None, list[_Gap]] = {}
         """The same of all threads of a process, those before the first event of a thread too."""
         self._told: dict[int, Spans] = {}
-        if not isinstance(context, RawTrace) or not context.losses.lost:
+        self._of_all = Spans([])
+        """What was lost of whichever thread."""
+        if not context.losses.lost:
             return
-        gaps, by_thread = context.lost.gaps, Counter(context.lost.by_thread)
+        told = context.gaps
+        dropped = [_Gap(*one) for one in told.dropped]
+        self._of_all = Spans(dropped)
+        if dropped:
+            self._of_process[None] = dropped
+        if told.account is not None:
+            self._read(context, told.account)
+
+    def _read(self, context: Context, account: LossAccount) -> None:
+        gaps, by_thread = account.gaps, Counter(account.by_thread)
         info = context.meaning.info
         ticks = np.array([[info.sync_ticks if gap.after is None else gap.after, gap.before] for gap in gaps], np.int64)
         ns = info.elapsed_ns(ticks.reshape(-1)).reshape(-1, 2)
         of_thread: dict[tuple[int | None, int], list[_Gap]] = {}
-        has_rows = context.format.startswith("nettrace 6")
+        has_rows = isinstance(context, RawTrace) and context.format.startswith("nettrace 6")
         for gap, (after, before) in zip(gaps, ns.tolist(), strict=True):
             key = _key(context, gap.capture_thread) if has_rows else (None, gap.capture_thread)
             by_thread[gap.capture_thread] -= gap.count
@@ -80,11 +92,13 @@ class LostBetween:
         """Of each from when to when, of a thread, whether it has lost so many events meanwhile (bool): one that was lost cannot have been the end of
         the one and the begin of the next.
         """
-        return self._each(pid, tid, lambda spans, rows: spans.within(begin_ms[rows], end_ms[rows], least=least))
+        of_threads = self._each(pid, tid, lambda spans, rows: spans.within(begin_ms[rows], end_ms[rows], least=least))
+        return of_threads | self._of_all.within(begin_ms, end_ms, least=least)
 
     def overlap(self, pid: Array, tid: Array, begin_ms: Array, end_ms: Array) -> Array:
         """Of each from when to when, whether a thread may have lost any then (bool)."""
-        return self._each(pid, tid, lambda spans, rows: spans.overlap(begin_ms[rows], end_ms[rows]))
+        of_threads = self._each(pid, tid, lambda spans, rows: spans.overlap(begin_ms[rows], end_ms[rows]))
+        return of_threads | self._of_all.overlap(begin_ms, end_ms)
 
     def _each(self, pid: Array, tid: Array, asked: Callable[[Spans, Array], Array]) -> Array:
         made = np.zeros(len(tid), np.bool_)
@@ -101,7 +115,8 @@ class LostBetween:
         return self._told[pid]
 
 
-def _key(context: RawTrace, thread: int) -> tuple[int | None, int]:
+def _key(context: Context, thread: int) -> tuple[int | None, int]:
+    assert isinstance(context, RawTrace)
     row = context.source.scan.threads.get(thread)
     return (None, thread) if row is None else (row.process_id, row.os_thread_id or 0)
 

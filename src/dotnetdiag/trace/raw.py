@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dotnetdiag.nettrace.parallel import Executor
     from dotnetdiag.table import Losses
     from dotnetdiag.trace.event_types import EventTypes
+    from dotnetdiag.trace.gaps import Gaps
     from dotnetdiag.trace.header import HeaderMeaning
     from dotnetdiag.trace.process import ProcessDetails
     from dotnetdiag.trace.source import Source, Wanted
@@ -179,6 +180,13 @@ class RawTrace:
     def lost(self) -> LossAccount:
         """Lost events: ``lost.total``, per thread, and in time (``lost.gaps``). NetPerf does not tell (``known``)."""
         return self.source.passed().lost
+
+    @property
+    def gaps(self) -> Gaps:
+        """Where they were lost, for :class:`~.lost_between.LostBetween`."""
+        from dotnetdiag.trace.gaps import Gaps
+
+        return Gaps(account=self.lost)
 
     @property
     def losses(self) -> Losses:
