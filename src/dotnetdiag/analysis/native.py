@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dotnetdiag._dataclasses import dataclass, replace
-from dotnetdiag.analysis.recorded_keywords import recorded_keywords
 
 if TYPE_CHECKING:
     from dotnetdiag.analysis.profile import Array
@@ -84,6 +83,8 @@ def facts_of(trace: Trace) -> Callable[[], RuntimeFacts]:
     """What a recording tells of it, for a fold that asks when all has been read."""
 
     def facts() -> RuntimeFacts:
+        from dotnetdiag.analysis.recorded_keywords import recorded_keywords  # numpy, of which who records has no need
+
         untold = frozenset(untold_processes(trace))
         some = bool(untold) and untold < {one.pid for one in trace.processes}
         keywords, level = recorded_keywords(trace)
