@@ -18,6 +18,8 @@ FORMAT = "{OriginalFormat}"
 """The argument that is the text with holes; what all loggers give it is called so."""
 LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical")
 """By number."""
+WORSE = LEVELS[LEVELS.index("Warning") :]
+"""Those of messages that tell of something wrong."""
 NO_LEVEL = -1
 _DIGITS = re.compile(r"-?[0-9]{1,10}")
 _HOLE = re.compile(r"\{([^{}:,]+)[^{}]*\}")

@@ -63,7 +63,7 @@ class LogRows:
         losses: Losses,
     ) -> Table:
         """All of them. ``names`` are of loggers and events, ``labels`` of requests."""
-        texts = {"level": LEVELS, "logger": names, "event": names, "message": messages, "request": labels}
+        texts = {"logger": names, "event": names, "message": messages, "request": labels}
         made = _Columns(self._rows, {name: Text.from_pylist([*given, ""]) for name, given in texts.items()})
         return answer_sliced("messages", _COLUMNS, len(self), made, notes, losses)
 
@@ -79,11 +79,18 @@ class _Columns:
 
     def _column(self, name: str, values: Values) -> Column:
         own = values(name)
+        if name == "level":
+            return levels_of(own)
         if name in self._texts:
             return Coded(self._texts[name], own, mask(own >= 0))
         if name == "event_id":
             return ids_of_events(own)
         return number(own) if name == "ms" else whole(own, own >= 0 if name == "request_row" else None)
+
+
+def levels_of(level: Array) -> Coded:
+    """A column of them by number; -1 where none is told."""
+    return Coded(Text.from_pylist([*LEVELS, ""]), level, mask(level >= 0))
 
 
 def ids_of_events(values: Array) -> Scalar:

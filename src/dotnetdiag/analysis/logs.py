@@ -14,19 +14,19 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, replace
-from dotnetdiag.analysis.answers import answer_table, compact, mask, texts, whole
+from dotnetdiag.analysis.answers import answer_table, texts, whole
 from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, number_of, others_told
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER, filled
-from dotnetdiag.analysis.log_rows import NO_ID, LogRows, ids_of_events
+from dotnetdiag.analysis.log_rows import NO_ID, LogRows, ids_of_events, levels_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
 from dotnetdiag.events import Column, EventSchema
-from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import is_among, ranked
+from dotnetdiag.trace.distinct import is_among
 from dotnetdiag.trace.scratch import MappedArrays, Scratch
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
@@ -286,7 +286,7 @@ class _Alike:
         examples = [(messages[one] if one >= 0 else None) if isinstance(one, int) else one for one in numbers_and_texts]
         logger, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2))
         return {
-            "level": _levels(level),
+            "level": levels_of(level),
             "logger": texts(names, logger),
             "event_id": ids_of_events(np.array([key[1] for key, _ in rows], np.int64)),
             "event": texts(names, np.array([one.name for _, one in rows], np.int64)),
@@ -314,11 +314,6 @@ def _with_ids(kept: Kept, messages: EventTable) -> Kept:
 def _level(part: Kept) -> Array:
     level = part["Level"]
     return np.where((level >= 0) & (level < len(LEVELS)), level, -1).astype(np.int8)
-
-
-def _levels(level: Array) -> Coded:
-    found, which = ranked(level)
-    return Coded(Text.from_pylist([LEVELS[one] for one in found.tolist()]), compact(which), mask(level >= 0))
 
 
 def _message(event: str) -> Any:

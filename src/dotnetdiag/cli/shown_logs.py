@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 ROWS = 20
 """Of each table, where nobody says how many."""
-WRONG = ("Warning", "Error", "Critical")
-"""Levels of messages that are listed one by one."""
 
 
 def show(made: LogReport, number: int) -> None:
@@ -41,11 +39,12 @@ def show(made: LogReport, number: int) -> None:
         )
         say_more(len(made.by_event) - number)
     from dotnetdiag.analysis.distinct import rows_with
+    from dotnetdiag.analysis.log_entries import WORSE
     from dotnetdiag.table.parts import parts
 
     count, first, places = 0, 0, list[int]()
     for part in parts(made.messages, ["level"]):
-        (own,) = rows_with(part["level"], lambda level: level in WRONG).nonzero()
+        (own,) = rows_with(part["level"], lambda level: level in WORSE).nonzero()
         places += [first + row for row in own[: number - len(places)].tolist()]
         count, first = count + len(own), first + len(part["level"])
     wrong = [made.messages.row(place) for place in places]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag.analysis.distinct import rows_with
+from dotnetdiag.analysis.log_entries import WORSE
 from dotnetdiag.analysis.profile import Array
 from dotnetdiag.analysis.request_spans import DEEPEST
 from dotnetdiag.analysis.slow_requests import answers
@@ -467,12 +468,11 @@ def _spans(rows: list[Chart]) -> Chart | None:
 
 
 _BINS = 200
-_WORSE = ("Warning", "Error", "Critical")
 
 
 def _logs(made: Any, end_ms: float | None) -> Chart | None:
     """How many messages there were over time, and how many of them were warnings or worse."""
-    return _over_time(made.messages, "ms", {"messages": None, "warnings and worse": _WORSE}, end_ms)
+    return _over_time(made.messages, "ms", {"messages": None, "warnings and worse": WORSE}, end_ms)
 
 
 def _over_time(

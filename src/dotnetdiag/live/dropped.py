@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dotnetdiag.nettrace.constants import GAPS_LIMIT
+from dotnetdiag.trace.gaps import NEVER
 
 if TYPE_CHECKING:
     from dotnetdiag.trace.table import EventTable
-
-NEVER = 1 << 62
 
 
 class Dropped:

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from dotnetdiag.nettrace import LossAccount
 
 
+NEVER = 1 << 62
+"""The end, in ns, of what has none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
     """By the ``account`` of a file or session, if there is one; and what came, of all threads, and was ``dropped`` by who watches: from when to when,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dotnetdiag.nettrace.constants import GAPS_LIMIT
+from dotnetdiag.trace.gaps import NEVER
 from dotnetdiag.trace.raw import RawTrace
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 LostBy: TypeAlias = Callable[[int], int | None]
 """How many events a process has lost; None where that is not known."""
-_NEVER_MS = float(1 << 62) / 1e6
+_NEVER_MS = float(NEVER) / 1e6
 _TICK_MS = 1e-6
 """Of times that were told in ns."""
 
@@ -77,7 +78,7 @@ class LostBetween:
         if len(gaps) >= GAPS_LIMIT:
             # events of one segment are in no order of time
             since = min(ns[at][0] for at, gap in enumerate(gaps) if gap.segment == gaps[-1].segment)
-            last = _Gap(int(since), 1 << 62, 2)
+            last = _Gap(int(since), NEVER, 2)
             for thread in +by_thread:
                 key = _key(context, thread) if has_rows else (None, thread)
                 self._of_process.setdefault(key[0], []).append(last)
