@@ -95,6 +95,18 @@ def test_a_slow_answer_has_a_limit_of_its_own(stage: Stage, hook: str, what: str
     stage.check()
 
 
+def test_the_begin_of_a_session_may_be_waited_for_longer_than_a_quick_answer(stage: Stage) -> None:
+    late = {Command.CollectTracing2: after(0.4, says_and_waits(SESSION)), Command.StopTracing: says(DONE)}
+    client = stage.client(stage.runtime(late), timeout_s=0.2)
+    with pytest.raises(TimedOut, match=r"the runtime has the request, and did not answer within 0\.2 s"):
+        within_limits(lambda: client.trace("Some-Provider"))
+    session = within_limits(lambda: client.trace("Some-Provider", answer_timeout_s=PATIENCE_S))
+    session.abort()
+    within_limits(session.close)
+    with pytest.raises(TimedOut, match=r"within 0\.1 s"):
+        within_limits(lambda: client.trace("Some-Provider", answer_timeout_s=0.1))
+
+
 def test_the_limit_of_slow_answers_is_for_all_fall_backs_together(stage: Stage) -> None:
     runtime = stage.runtime(after(0.5, says(UNKNOWN)))
     with pytest.raises(TimedOut):

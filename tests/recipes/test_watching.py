@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +12,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.client.scripted import ScriptedRuntime, obeys, streams
+from tests.client.scripted import ScriptedRuntime, after, obeys, streams
 
 import dotnetdiag as dd
 from dotnetdiag.client import Client
 from dotnetdiag.errors import TransportError, UsageError
 from dotnetdiag.ipc.commands import Command
 from dotnetdiag.live import events as live_events
-from dotnetdiag.recipes import watching
+from dotnetdiag.recipes import slow_start, watching
 from dotnetdiag.recipes.target import Target
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
@@ -37,6 +38,20 @@ def test_a_wrong_limit_is_told_before_anything_is_sent(runtime: ScriptedRuntime)
     with pytest.raises(UsageError, match="a limit of -1 events"):
         start_watching(Client.connect(str(runtime.path)), WatchOptions(limit=-1))
     assert runtime.asked == []
+
+
+@pytest.mark.parametrize("seconds", [0.5, 0.0])
+def test_of_a_runtime_that_does_not_begin_for_long_it_is_told(
+    seconds: float, runtime: ScriptedRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that collects garbage without a pause; one that begins at once is not told of, however long it is watched."""
+    monkeypatch.setattr(slow_start, "LATE_S", 0.2)
+    runtime.play(Command.CollectTracing2, after(seconds, streams(None)))
+    told: list[tuple[float, float]] = []
+    client = Client.connect(str(runtime.path), timeout_s=0.3)
+    with start_watching(client, WatchOptions(), late=lambda *times: told.append(times)):
+        time.sleep(0.4)
+    assert told == ([(0.2, slow_start.START_TIMEOUT_S)] if seconds else [])
 
 
 def test_a_session_that_nobody_can_read_is_closed(runtime: ScriptedRuntime, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,6 +275,15 @@ def say_held(holds: Sequence[Hold]) -> None:
     echo(f"The runtime is suspended at startup{'' if holds else ' '}{state} ({how}).", err=True)
 
 
+def say_late(waited_s: float, limit_s: float) -> None:
+    """The runtime has not begun the session for so long; it is waited for within the limit."""
+    echo(
+        f"The runtime has the request, and no answer came for {waited_s:g} s: it collects garbage without a pause, is in a debugger, or the "
+        f"machine is very busy. Waiting for up to {limit_s:g} s; press <Ctrl+C> to end.",
+        err=True,
+    )
+
+
 def say_waiting(target: Target | None) -> Callable[[str], None]:
     """What is said when the target is not there yet, to be called with its address or name; of a port what dotnet-trace says there."""
 

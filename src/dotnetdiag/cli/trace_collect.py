@@ -20,6 +20,7 @@ from dotnetdiag.cli.options import (
     joined,
     json_option,
     say_held,
+    say_late,
     say_waiting,
 )
 from dotnetdiag.cli.output import format_option, show
@@ -104,6 +105,7 @@ def collect(
         waiting=say_waiting(target),
         suspended=say_held,
         stopping=display.stopping,
+        late=say_late,
     )
     try:
         on_enter = trigger.ask if trigger is not None and kept.on_key else None

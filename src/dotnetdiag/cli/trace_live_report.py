@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.cli import shown, shown_advice
-from dotnetdiag.cli.options import say_held
+from dotnetdiag.cli.options import say_held, say_late
 from dotnetdiag.cli.output import TABLE, refuse_terminal
 from dotnetdiag.cli.output import show as print_answer
 from dotnetdiag.cli.questions import say_written
@@ -45,7 +45,7 @@ def started(source: Source, kind: str, options: WatchOptions) -> Iterator[LiveRe
     """The session that runs, and its question."""
     from dotnetdiag.recipes.live_report import start_report
 
-    with start_report(source.client, kind, options, over=source.over, suspended=say_held) as asked:
+    with start_report(source.client, kind, options, over=source.over, suspended=say_held, late=say_late) as asked:
         yield asked
 
 

@@ -18,7 +18,7 @@ from dotnetdiag.cli.command import Command
 from dotnetdiag.cli.exits import TRACING_ERROR
 from dotnetdiag.cli.files import FilePath
 from dotnetdiag.cli.launching import source_options, watched
-from dotnetdiag.cli.options import provider_options, say_held
+from dotnetdiag.cli.options import provider_options, say_held, say_late
 from dotnetdiag.cli.output import CHOICES, TABLE
 from dotnetdiag.cli.recording import misspelled_providers
 from dotnetdiag.cli.render import echo, stdout_bytes
@@ -267,12 +267,12 @@ def _started(source: Source, options: WatchOptions | TopOptions) -> Iterator[tup
     from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
     if isinstance(options, WatchOptions):
-        with start_watching(source.client, options, over=source.over, suspended=say_held) as live:
+        with start_watching(source.client, options, over=source.over, suspended=say_held, late=say_late) as live:
             yield live, live
         return
     from dotnetdiag.recipes.top import start_top
 
-    with start_top(source.client, options, over=source.over, suspended=say_held) as top:
+    with start_top(source.client, options, over=source.over, suspended=say_held, late=say_late) as top:
         yield top.live, top
 
 

@@ -237,10 +237,14 @@ class Commands(Shell):
         buffering_mode: int = BufferingMode.DROP,
         duration: float | str | None = None,
         drain_timeout_s: float | None = DRAIN_TIMEOUT_S,
+        answer_timeout_s: float | None = None,
     ) -> Operation[Either[TraceSession, AsyncTraceSession]]:
         """Start a session. ``providers`` is the text of ``--providers``, or values; ``duration`` (seconds, or ``"30s"``) is how long
-        ``save`` records; ``drain_timeout_s`` bounds all that comes after the stop. Raises RuntimeTooOld for a feature that the runtime lacks
-        (``feature``, ``needs``), GrammarError for a text that is no provider, UsageError for other values that cannot be.
+        ``save`` records; ``drain_timeout_s`` bounds all that comes after the stop, and ``answer_timeout_s`` how long the answer may take
+        (None: as others, within ``timeout_s``), for which a runtime that collects garbage without a pause was seen to take a minute.
+
+        Raises RuntimeTooOld for a feature that the runtime lacks (``feature``, ``needs``), GrammarError for a text that is no provider,
+        UsageError for other values that cannot be.
 
         On a runtime that is suspended at startup nothing comes before :meth:`resume`.
         """
@@ -257,7 +261,7 @@ class Commands(Shell):
             buffering_mode=buffering_mode,
             rundown_fallback=rundown_fallback,
         )
-        started = yield from operations.sessions.collect(wanted)
+        started = yield from operations.sessions.collect(wanted, slow=answer_timeout_s is not None)
         options = {"duration_s": duration_s, "drain_timeout_s": drain_timeout_s}
         return self._open("TraceSession", started, drain_timeout_s, **options)  # type: ignore[no-any-return]
 

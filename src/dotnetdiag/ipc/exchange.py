@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dotnetdiag.errors import ConnectionEnded, DiagnosticsError
+from dotnetdiag.errors import ConnectionEnded, DiagnosticsError, TimedOut
 from dotnetdiag.ipc.frames import Frame, FrameReader
 from dotnetdiag.ipc.messages import ReplyT, Request
 
 T = TypeVar("T")
 LARGEST_PIECE = 1 << 20
+NO_ANSWER = "the runtime has the request, and did not answer"
 
 
 class Step:
@@ -95,7 +96,11 @@ def exchange(
             except ConnectionEnded:  # it has refused and closed already; its answer says why
                 request.read_reply((yield from receive_frame(connection)))
                 raise
-        reply = request.read_reply((yield from receive_frame(connection, slow=slow)))
+        try:
+            frame = yield from receive_frame(connection, slow=slow)
+        except TimedOut as error:
+            raise TimedOut(NO_ANSWER, address=error.address, timeout_s=error.timeout_s) from error
+        reply = request.read_reply(frame)
     except DiagnosticsError:
         yield Close(connection)
         raise

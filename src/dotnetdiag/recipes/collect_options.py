@@ -12,6 +12,7 @@ from dotnetdiag.providers.composition import Composition, compose
 from dotnetdiag.recipes.keeping import Keeping, StopCause
 from dotnetdiag.recipes.kept_files import KeptFile
 from dotnetdiag.recipes.outputs import check_outputs, is_stdout
+from dotnetdiag.recipes.slow_start import Late, say_nothing
 from dotnetdiag.recipes.suspension import Hold
 from dotnetdiag.recipes.target import Target
 
@@ -136,6 +137,7 @@ class Observer:
     ``started`` gets what is recorded and the file (of several the form of their names); ``progress`` the bytes so far and the seconds, several
     times a second; ``waiting`` the address that a runtime is waited for at; ``suspended`` is called when nothing will come because the
     runtime waits at its start, and nobody resumes it: with what holds it, where a resume did not help; ``stopping`` when the end has begun;
+    ``late`` when the runtime does not begin the session for long;
     ``held`` gets the seconds and bytes that a ring has, before ``progress``; ``dumped`` a file that was written of it, in the thread that
     writes them.
     """
@@ -145,6 +147,7 @@ class Observer:
     waiting: Callable[[str], None] = lambda *_: None
     suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None
     stopping: Callable[[], None] = lambda: None
+    late: Late = say_nothing
     held: Callable[[float, int], None] = lambda *_: None
     dumped: Callable[[KeptFile], None] = lambda _: None
     trigger: DumpTrigger | None = None

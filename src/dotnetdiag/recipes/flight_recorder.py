@@ -15,6 +15,7 @@ from dotnetdiag.recipes.kept_files import END_S, KeptFile, receive
 from dotnetdiag.recipes.ring_files import DEFAULT_RING_BYTES, DumpTrigger, RingFiles, window_s_of
 from dotnetdiag.recipes.rundown import Rundown
 from dotnetdiag.recipes.sizes import size_bytes_of
+from dotnetdiag.recipes.slow_start import START_TIMEOUT_S
 from dotnetdiag.recipes.suspension import is_held, resume
 from dotnetdiag.recipes.target import connected
 from dotnetdiag.recipes.verbs import target_of
@@ -71,7 +72,13 @@ class FlightRecorder:
         with ExitStack() as opened:
             client = opened.enter_context(connected(self._target))
             self._session = opened.enter_context(
-                client.trace(chosen.providers, buffer_mb=self._buffer_mb, rundown_keyword=0, stackwalk=self._stacks)
+                client.trace(
+                    chosen.providers,
+                    buffer_mb=self._buffer_mb,
+                    rundown_keyword=0,
+                    stackwalk=self._stacks,
+                    answer_timeout_s=START_TIMEOUT_S,
+                )
             )
             if self._target.port is not None and is_held(client) is not False:
                 resume(client, over=self._target.address)

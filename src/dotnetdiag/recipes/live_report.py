@@ -19,6 +19,7 @@ from dotnetdiag.providers.composition import with_needed
 from dotnetdiag.providers.keywords import CLR_PROVIDER
 from dotnetdiag.recipes.live_names import RUNDOWN_FALLBACK, RUNDOWN_KEYWORD, read_names
 from dotnetdiag.recipes.runtime_facts import runtime_facts
+from dotnetdiag.recipes.slow_start import Late, say_nothing
 from dotnetdiag.recipes.suspension import Hold, is_held
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
 
@@ -315,9 +316,10 @@ def start_report(
     *,
     over: str | None = None,
     suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None,
+    late: Late = say_nothing,
 ) -> LiveReport:
-    """A question whose session runs when this returns, with the providers that it needs, and those of ``options`` too. ``over`` and ``suspended``
-    as of :func:`watching.start_watching`. Raises UnknownName for a question that there is not, and what that raises.
+    """A question whose session runs when this returns, with the providers that it needs, and those of ``options`` too. ``over``,
+    ``suspended`` and ``late`` as of :func:`watching.start_watching`. Raises UnknownName for a question that there is not, and what that raises.
     """
     asked = live_kind(kind)
     runtime = runtime_facts(client) if asked.asks_runtime or _SOCKETS in asked.providers else _USUAL
@@ -332,7 +334,9 @@ def start_report(
         rundown_keyword=RUNDOWN_KEYWORD,
         rundown_fallback=RUNDOWN_FALLBACK,
     )
-    live = start_watching(client, options, over=over, suspended=suspended, chosen=chosen, symbols=symbols, settled=True)
+    live = start_watching(
+        client, options, over=over, suspended=suspended, late=late, chosen=chosen, symbols=symbols, settled=True
+    )
     begun = time.monotonic()
     try:
         unnamed = None if was_held else read_names(client, symbols)  # of one that was held nothing was compiled yet

@@ -24,6 +24,7 @@ from dotnetdiag.recipes.outcome import EXIT_WAIT_S, has_exited, outcome_of
 from dotnetdiag.recipes.outputs import is_stdout
 from dotnetdiag.recipes.resumption import resume_later
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
+from dotnetdiag.recipes.slow_start import START_TIMEOUT_S, told_when_late
 from dotnetdiag.recipes.stop import Stop
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.recipes.target import LOOK_S
@@ -90,15 +91,17 @@ class Recording:
 
     def _start(self) -> TraceSession:
         composed, options = self._composed, self._options
-        return self._client.trace(
-            composed.providers,
-            buffer_mb=options.buffer_mb,
-            rundown_keyword=composed.rundown_keyword,
-            rundown_fallback=composed.rundown_fallback,
-            stackwalk=options.stacks,
-            buffering_mode=int(options.block),
-            duration=options.duration,
-        )
+        with told_when_late(self._observer.late):
+            return self._client.trace(
+                composed.providers,
+                buffer_mb=options.buffer_mb,
+                rundown_keyword=composed.rundown_keyword,
+                rundown_fallback=composed.rundown_fallback,
+                stackwalk=options.stacks,
+                buffering_mode=int(options.block),
+                duration=options.duration,
+                answer_timeout_s=START_TIMEOUT_S,
+            )
 
     def _resume(self) -> None:
         """Have a runtime that waits at its start go on; one that cannot be told now is told again and again while it is recorded. Raises

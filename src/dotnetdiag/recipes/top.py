@@ -30,6 +30,7 @@ from dotnetdiag.recipes.live_names import read_names
 from dotnetdiag.recipes.report import STATES, untold_state
 from dotnetdiag.recipes.runtime_facts import runtime_facts
 from dotnetdiag.recipes.sampler import NO_SAMPLER, has_no_sampler
+from dotnetdiag.recipes.slow_start import Late, say_nothing
 from dotnetdiag.recipes.suspension import Hold, is_held
 from dotnetdiag.recipes.watching import WatchOptions, start_watching
 from dotnetdiag.trace.frame import FrameKind
@@ -325,8 +326,9 @@ def start_top(
     *,
     over: str | None = None,
     suspended: Callable[[tuple[Hold, ...]], None] = lambda _: None,
+    late: Late = say_nothing,
 ) -> LiveTop:
-    """A top whose session runs when this returns; ``over`` and ``suspended`` as of :func:`watching.start_watching`.
+    """A top whose session runs when this returns; ``over``, ``suspended`` and ``late`` as of :func:`watching.start_watching`.
 
     Raises NotPossible for NativeAOT, which has no sample profiler, and UnknownName for a state of .NET 9, which does not tell it.
     """
@@ -337,7 +339,9 @@ def start_top(
             _require_told(client, options.state)
     was_held = is_held(client)
     symbols = LiveSymbols()
-    live = start_watching(client, options.watch, over=over, suspended=suspended, chosen=chosen, symbols=symbols)
+    live = start_watching(
+        client, options.watch, over=over, suspended=suspended, late=late, chosen=chosen, symbols=symbols
+    )
     top = LiveTop(live, symbols, options, lambda: read_names(client, symbols))
     try:
         if not was_held:  # nothing was compiled yet

@@ -13,6 +13,7 @@ from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.live.watch import DEFAULT_PRESET, watching
 from dotnetdiag.providers.composition import Composition, compose
 from dotnetdiag.recipes.known_events import require_known
+from dotnetdiag.recipes.slow_start import START_TIMEOUT_S, Late, say_nothing, told_when_late
 from dotnetdiag.recipes.suspension import Hold, is_held, resume
 from dotnetdiag.recipes.target import Client, connected
 from dotnetdiag.recipes.verbs import Runtime, target_of
@@ -80,21 +81,26 @@ def start_watching(
     chosen: Composition | None = None,
     symbols: LiveSymbols | None = None,
     settled: bool = False,
+    late: Late = say_nothing,
 ) -> LiveEvents:
     """The events of a session that runs when this returns. ``over`` is the address of the port that the client is of; ``suspended`` is
     called with what still holds the runtime at its start: nothing comes before it is resumed over each. With ``symbols`` the windows have
-    stacks, and events of any name; ``chosen`` is another session than that of the options, ``settled`` as of ``LiveEvents``.
+    stacks, and events of any name; ``chosen`` is another session than that of the options, ``settled`` as of ``LiveEvents``; ``late`` is told of a
+    runtime that does not begin the session for long.
     """
     chosen, where = chosen or options.composed(), None if options.where is None else Where(options.where)
     seconds = seconds_of(options.duration)
-    live = LiveEvents(
-        client.trace(
+    with told_when_late(late):
+        session = client.trace(
             chosen.providers,
             buffer_mb=options.buffer_mb,
             rundown_keyword=chosen.rundown_keyword,
             rundown_fallback=chosen.rundown_fallback,
             duration=options.duration,
-        ),
+            answer_timeout_s=START_TIMEOUT_S,
+        )
+    live = LiveEvents(
+        session,
         names=() if symbols is not None else options.names,
         where=where,
         fields=options.fields,

@@ -69,14 +69,14 @@ def collect_request(wanted: SessionConfiguration) -> tuple[tracing.CollectTracin
     return kind(providers=merge_providers(wanted.providers), **values), feature
 
 
-def collect(wanted: SessionConfiguration) -> Operation[StartedSession]:
-    """Start a streaming session. Raises RuntimeTooOld naming the feature that the runtime lacks."""
+def collect(wanted: SessionConfiguration, *, slow: bool = False) -> Operation[StartedSession]:
+    """Start a streaming session, whose answer may be ``slow``. Raises RuntimeTooOld naming the feature that the runtime lacks."""
     request, feature = collect_request(wanted)
     # only what needs nothing newer than the rundown keyword can do without it
     replaceable = feature == "a rundown keyword of one's own" and wanted.stackwalk
     if replaceable and wanted.rundown_fallback is not None:
         try:
-            return (yield from _started(request))
+            return (yield from _started(request, slow=slow))
         except UnsupportedCommand:
             request = tracing.CollectTracing2(
                 providers=request.providers,
@@ -86,7 +86,7 @@ def collect(wanted: SessionConfiguration) -> Operation[StartedSession]:
             )
             feature = "a session"
     try:
-        return (yield from _started(request))
+        return (yield from _started(request, slow=slow))
     except UnsupportedCommand:
         raise (yield from _too_old(request, feature)) from None
 
@@ -111,8 +111,10 @@ def collect_user_events(
         raise (yield from _too_old(request, "a user_events session")) from None
 
 
-def _started(request: Request[SessionReply], descriptor: int | None = None) -> Operation[StartedSession]:
-    connection, reply = yield from exchange(request, descriptor=descriptor)
+def _started(
+    request: Request[SessionReply], descriptor: int | None = None, *, slow: bool = False
+) -> Operation[StartedSession]:
+    connection, reply = yield from exchange(request, descriptor=descriptor, slow=slow)
     return StartedSession(session_id=reply.session_id, connection=connection, command=request.COMMAND.name)
 
 
