@@ -7,10 +7,12 @@ import re
 import struct
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pyarrow
 import pytest
 from tests.analysis.test_gc import event
+from tests.analysis.test_requests import said as sources_said
 from tests.analysis.test_thread_pool import adjusted, queued
 from tests.analysis.test_waits import begins, ends
 from tests.analysis.traces import Seen, external, managed, traced, worker_start
@@ -28,6 +30,7 @@ from dotnetdiag.analysis.jit import JitReport, jit
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.pool_findings import of_pool
 from dotnetdiag.analysis.request_findings import CALLS, of_requests
+from dotnetdiag.analysis.request_kinds import HTTP
 from dotnetdiag.analysis.requests import RequestReport, requests
 from dotnetdiag.analysis.thread_pool import threadpool
 from dotnetdiag.analysis.waits import waits
@@ -241,9 +244,29 @@ def test_requests_that_wait_for_a_connection_are_told(
     waited: int, why: str, queue: float | None, is_told: bool
 ) -> None:
     made = routed(("client", "http://x/slow", 6, 0, 3600.0, queue, None))
-    made = replace(made, requests=Table({"queue_ms": [(queue or 0.0) / waited] * waited + [None] * (6 - waited)}))
+    columns: dict[str, Any] = {name: made.by_route[name] for name in made.by_route.columns}
+    made = replace(made, by_route=Table(columns | {"queued": [waited if queue else None]}))
     text = f"{waited} of 6 requests that went out waited 2,566 of 3,600 ms for a connection, 2,566 ms of it those to http://x/slow: {why}"
     assert requests_found(made) == [text] * is_told
+
+
+def test_of_a_recording_how_many_waited_for_a_connection_is_counted() -> None:
+    """A row for each request is not kept where the question is what stands out."""
+    begun: dict[str, str | int | float] = {"scheme": "http", "host": "x", "port": 80, "pathAndQuery": "/slow"}
+    ids = [UUID(int=number) for number in range(1, 7)]
+    events: list[Any] = []
+    for at, one in enumerate(ids):
+        events += [
+            (HTTP, "RequestStart", begun, one),
+            (HTTP, "RequestLeftQueue", {"timeOnQueueMilliseconds": 1300.0 if at else 0.5}, one),
+        ]
+    events += [(HTTP, "RequestStop", {"statusCode": 200}, one) for one in ids]
+    trace = sources_said(*events, every_ms=200)
+    (queued,) = requests(trace).by_route.values("queued")
+    assert queued == sum(row["queue_ms"] > 1.0 for row in requests(trace).requests.to_pylist())
+    (text,) = [one["text"] for one in advice(trace).findings.to_pylist() if "connection" in one["text"]]
+    assert text.startswith(f"{queued} of 6 requests that went out waited")
+    assert "MaxConnectionsPerServer" in text
 
 
 def test_requests_that_never_end_are_told_of_all_kinds_at_once() -> None:

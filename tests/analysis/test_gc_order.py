@@ -231,6 +231,17 @@ def test_the_end_of_another_with_the_same_number_is_not_its_own() -> None:
     assert made.collections.values("pause_ms") == pytest.approx([1.0, 1.0, 1.0])
 
 
+def test_what_one_in_the_background_has_at_its_end_is_not_told_at_its_begin() -> None:
+    """.NET 10 tells it when such a collection begins, and no more."""
+    background = in_background(10, 2, (11, 0.3, 5), (12, 0.4, 5))
+    events = sorted(
+        [*collection(0, 1, PHASES), committed(0.7, 1000), *background, committed(10.25, 2000)], key=lambda one: one.ms
+    )
+    made = gc(recorded([*events, *collection(30, 3, PHASES), committed(30.7, 3000)]))
+    assert made.collections.values("type") == ["NonConcurrentGC", "BackgroundGC", "NonConcurrentGC"]
+    assert made.collections.values("committed_bytes") == [1000, None, 3000]
+
+
 def test_a_process_that_began_anew_has_its_numbers_again() -> None:
     made = gc(
         recorded([one for ms, number in ((10, 1), (20, 2), (30, 1), (40, 2)) for one in collection(ms, number, PHASES)])

@@ -18,10 +18,12 @@ from tests.nettrace.recordings import data_of, recordings
 from dotnetdiag.analysis.cpu import SAMPLER, cpu
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.profile import State
+from dotnetdiag.analysis.request_findings import of_requests
 from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, KINDS, LOGGING, readable, routes
 from dotnetdiag.analysis.request_spans import TOO_DEEP
 from dotnetdiag.analysis.requests import NO_EVENTS, NO_STATUSES, RequestsFold, requests
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
+from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.trace import Trace
 
 COUNTED = {
@@ -170,8 +172,8 @@ Event = tuple[str, str, dict[str, str | int | float], UUID]
 CODES = {str: TypeCode.STRING, int: TypeCode.INT32, float: TypeCode.DOUBLE}
 
 
-def said(*events: Event, opcodes: Mapping[str, int] = {}) -> Trace:
-    """Events of EventSources, one each ms; ``opcodes``, by name, are those that a source declares, and a file tells."""
+def said(*events: Event, opcodes: Mapping[str, int] = {}, every_ms: int = 1) -> Trace:
+    """Events of EventSources, one each ms or so; ``opcodes``, by name, are those that a source declares, and a file tells."""
     file = io.BytesIO()
     with Writer(file) as writer:
         for time, (provider, name, values, activity) in enumerate(events):
@@ -186,7 +188,11 @@ def said(*events: Event, opcodes: Mapping[str, int] = {}) -> Trace:
             )
             writer.add_metadata(record)
             writer.write_event(
-                time + 1, time * 1_000_000, b"".join(map(_packed, values.values())), thread=1, activity=activity
+                time + 1,
+                time * every_ms * 1_000_000,
+                b"".join(map(_packed, values.values())),
+                thread=1,
+                activity=activity,
             )
     return Trace(file.getvalue())
 
@@ -370,6 +376,25 @@ def test_where_no_status_is_told_no_route_has_0_failures(has_status: bool) -> No
     assert made.by_route.values("failed") == [0 if has_status else None]
     assert (NO_STATUSES in made.notes) == (not has_status)
     assert made.totals.failed == 0
+
+
+def test_an_exception_that_nobody_handled_does_not_tell_how_other_routes_ended() -> None:
+    one: dict[str, str | int | float] = {"method": "GET", "path": "/a"}
+    other: dict[str, str | int | float] = {"method": "GET", "path": "/fail"}
+    made = requests(
+        said(
+            (HOSTING, "RequestStart", one, A),
+            (HOSTING, "RequestStop", {}, A),
+            (HOSTING, "RequestStart", other, B),
+            (HOSTING, "UnhandledException", {}, B),
+            (HOSTING, "RequestStop", {}, B),
+        )
+    )
+    failed = {row["route"]: row["failed"] for row in made.by_route.to_pylist()}
+    assert failed == {"GET /a": None, "GET /fail": 1}
+    assert NO_STATUSES in made.notes
+    (text,) = [finding.text for finding in of_requests(made, Recorded(0.0, 10.0))]
+    assert text.startswith("at least 1 of 2 requests that came in failed: GET /fail (1)")
 
 
 def test_a_name_that_is_empty_is_that_of_this_host() -> None:

@@ -13,6 +13,8 @@ from tests.live.runtimes import CACHE, command, unpack
 
 import dotnetdiag as dd
 from dotnetdiag.client import Client
+from dotnetdiag.providers.presets import find_preset
+from dotnetdiag.providers.text import format_providers
 
 pytestmark = pytest.mark.live
 
@@ -52,6 +54,17 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
         finally:
             process.kill()
     return path
+
+
+@pytest.mark.parametrize("runtime", ["8", "10"])
+def test_the_preset_of_the_question_records_what_it_needs(runtime: str, tmp_path: Path) -> None:
+    path = tmp_path / "http.nettrace"
+    providers = format_providers(find_preset("requests").providers)
+    assert record(runtime, path, providers, "http", "rounds=20") == {"requests": "20", "errors": "2"}
+    made = dd.requests(path)
+    assert made.totals.by_kind["client"] == 20
+    assert made.totals.failed == 2
+    assert made.notes == ()
 
 
 def test_the_requests_that_came_in(web: Path) -> None:

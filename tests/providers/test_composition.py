@@ -8,8 +8,10 @@ from dotnetdiag.errors import GrammarError, UnknownName, UsageError
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD
 from dotnetdiag.ipc.eventpipe import Tracepoints
 from dotnetdiag.providers.composition import ProviderSource, compose, with_needed, with_tracepoint
-from dotnetdiag.providers.keywords import CLR_PROVIDER
+from dotnetdiag.providers.keywords import CLR_PROVIDER, SAMPLE_PROFILER
 from dotnetdiag.providers.presets import DEFAULT_PRESETS, LINUX_ONLY_PRESETS, PRESETS, find_preset
+from dotnetdiag.providers.questions import ADVISED, QUESTIONS, SOCKETS, TPL
+from dotnetdiag.providers.text import parse_providers
 
 
 def test_nothing_asked_for_is_the_default_of_dotnet_trace() -> None:
@@ -117,6 +119,25 @@ def test_a_wrong_keyword_is_pointed_at() -> None:
 @pytest.mark.parametrize("name", [*PRESETS, "GC-Verbose", " gc-collect "])
 def test_presets_are_found_in_any_case(name: str) -> None:
     assert find_preset(name) is PRESETS[name.strip().lower()]
+
+
+def test_there_is_a_preset_for_each_question() -> None:
+    made = compose(presets="requests")
+    names = [provider.name for provider in made.providers]
+    assert {"System.Net.Http", "Microsoft-Extensions-Logging", SAMPLE_PROFILER, CLR_PROVIDER} <= {*names}
+    assert SOCKETS not in names, ".NET 10 gives many requests one id then"
+    assert SOCKETS in QUESTIONS["requests"]
+    for name, text in QUESTIONS.items():
+        assert {one.name for one in compose(presets=name).providers} == {
+            one.name for one in parse_providers(text) if one.name != SOCKETS
+        }
+    advice = {one.name: one for one in compose(presets="advice").providers}
+    for name in ADVISED:
+        for one in compose(presets=name).providers:
+            assert not one.keywords & ~advice[one.name].keywords
+    both = compose(presets="requests", providers=f"{TPL}:0x8B:5")
+    (tpl,) = [one for one in both.providers if one.name == TPL]
+    assert tpl.keywords == 0x8B, "the text's entry counts"
 
 
 def test_a_preset_that_is_not_there_is_told_with_its_facts() -> None:

@@ -245,12 +245,14 @@ class ProcessCollections:
         self.allocated[self.allocated < 0] = np.nan  # of sizes that are beyond belief
 
     def _committed(self, told: Kept) -> None:
-        """What was committed at the end of each, as the last that was told until then."""
+        """What was committed at the end of each, as the last that was told until then. Of one in the background that is told at its begin alone (seen
+        on .NET 10), and it may have more than that at its end.
+        """
         total = np.zeros(len(told))
         for name in COMMITTED_FIELDS:
             total += np.maximum(told[name], 0)
         at = _latest(told.place, self._stop_place)
-        is_own = (picked(told.place, at, -1) > self.starts.place) & (self.stop_row >= 0)
+        is_own = (picked(told.place, at, -1) > self.starts.place) & (self.stop_row >= 0) & ~self.is_background
         self.committed = np.where(is_own, picked(total, at, np.nan), np.nan)
 
     @property

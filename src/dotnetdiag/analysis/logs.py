@@ -39,13 +39,10 @@ MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
 """Different messages, and characters of each, that are kept."""
 WARNING = 3
 NO_EVENTS = (
-    f"no messages: nothing was logged, or the recording lacks its events (record with --providers {PROVIDER}:0x4:5, "
-    "which has all levels from Debug on)"
+    "no messages: nothing was logged, or the recording lacks its events (record with --profile logs, "
+    "which has all levels from Debug on; a program that has cleared its logging providers sends none)"
 )
-NO_REQUESTS = (
-    "which requests messages are of is not told: there were none, or the recording lacks their events (record with --providers "
-    "Microsoft.AspNetCore.Hosting,System.Threading.Tasks.TplEventSource:0x80:4 too)"
-)
+NO_REQUESTS = "which requests messages are of is not told: there were none, or the recording lacks their events (record with --profile logs)"
 NO_TEXTS = f"more than {MOST_MESSAGES:,} different messages: the texts of those beyond are not kept"
 
 

@@ -12,8 +12,6 @@ from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.analysis.request_events import NO_REASON
 from dotnetdiag.analysis.request_tails import LEAST_SHARE, ONE_IN
 from dotnetdiag.analysis.requests import RequestReport
-from dotnetdiag.table import Table
-from dotnetdiag.table.parts import parts
 from dotnetdiag.trace.lost_between import LostBy
 from dotnetdiag.trace.recorded import Recorded
 
@@ -46,8 +44,8 @@ WITHOUT_ENDS = ("sql",)
 """Kinds that are not asked for that: commands that fail have no end in a recording of ADO.NET's own EventSource."""
 QUEUED_SHARE = 0.5
 """Of the time of requests that went out: from here on it is told that they waited for a connection."""
-MANY_QUEUED, QUEUED_MS = 3, 1.0
-"""So many that waited so long tell that connections may be too few."""
+MANY_QUEUED = 3
+"""So many that waited tell that connections may be too few."""
 
 
 def of_requests(made: RequestReport, recorded: Recorded, lost_by: LostBy | None = None) -> Iterator[Finding]:
@@ -61,7 +59,7 @@ def of_requests(made: RequestReport, recorded: Recorded, lost_by: LostBy | None 
     is_whole = {pid: (lost if lost_by is None else lost_by(pid)) == 0 for pid in {row["open_pid"] for row in still}}
     # elsewhere the ends may be among what was lost
     yield from _under_way([row for row in still if is_whole[row["open_pid"]]], recorded)
-    yield from _of_queues([row for row in by_route if row["queue_ms"]], made.requests, seconds)
+    yield from _of_queues([row for row in by_route if row["queue_ms"]], seconds)
     kinds = {row["kind"] for row in by_route}
     sides = SERVED if kinds & {*SERVED} else ASKED  # what went out took the time of what came in
     told, named = list[tuple[str, str]](), set[str]()
@@ -132,7 +130,8 @@ def _of_failures(routes: Sequence[Mapping[str, Any]], what: str, unknown: int) -
     if not number or 100.0 * number < LEAST * count:
         return
     failed = sorted((row for row in routes if row["failed"]), key=lambda row: -row["failed"])
-    text = f"{number:,} of {count:,} {what} failed: "
+    least = "at least " if any(row["failed"] is None for row in routes) else ""
+    text = f"{least}{number:,} of {count:,} {what} failed: "
     text += ", ".join(f"{row['route']} ({row['failed']:,})" for row in failed[:ROUTES])
     if len(failed) > ROUTES:
         text += f" and {len(failed) - ROUTES:,} more"
@@ -181,7 +180,7 @@ def _is_stuck(row: Mapping[str, Any], open_ms: float) -> bool:
     return bool(open_ms >= OPEN_LONGER * row["median_ms"] and open_ms > usual)
 
 
-def _of_queues(routes: Sequence[Mapping[str, Any]], requests: Table, seconds: float) -> Iterator[Finding]:
+def _of_queues(routes: Sequence[Mapping[str, Any]], seconds: float) -> Iterator[Finding]:
     """That requests waited for a connection, where that is most of what they took. Of a few, as the first are, nothing is said of how many there may
     be.
     """
@@ -189,7 +188,7 @@ def _of_queues(routes: Sequence[Mapping[str, Any]], requests: Table, seconds: fl
     if queued < WAITED_MS or queued < QUEUED_SHARE * total or share_of(queued, seconds) < LEAST:
         return
     most = max(routes, key=lambda row: row["queue_ms"])
-    waited = sum(int((part["queue_ms"].numpy() > QUEUED_MS).sum()) for part in parts(requests, ["queue_ms"]))
+    waited = sum(row["queued"] for row in routes)
     few = waited < MANY_QUEUED
     why = "it took long to open" if few else "connections are too few (MaxConnectionsPerServer), or take long to open"
     yield Finding(

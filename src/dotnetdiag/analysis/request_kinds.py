@@ -171,12 +171,6 @@ IS_SHOWN = np.array([kind.name != SCOPE for kind in KINDS])
 IS_SERVED = np.array([kind.provider == HOSTING for kind in KINDS])
 """Of each kind whether its spans are what a server answers."""
 
-PROVIDERS = (
-    f"{HOSTING},{_KESTREL},{HTTP},{_NAMES},{_SECURITY},Grpc.AspNetCore.Server,Grpc.Net.Client,"
-    "System.Threading.Tasks.TplEventSource:0x80:4"
-)
-"""What to record for them, but for commands of databases, and sockets, with which .NET 10 gives many requests one id."""
-
 
 def readable(text: str) -> str:
     """An address as people write it, of how .NET prints a SocketAddress: ``InterNetworkV6:28:{port, flow, address, scope}``."""

@@ -46,6 +46,9 @@ _COLUMNS = (
 )
 _TOLD = "told of {}"
 """Of how many requests a cost is told."""
+QUEUED_MS = 1.0
+"""Who waited so long for a connection counts among those that did."""
+_COUNTED = ("failed", "unknown", "served", "told", "queued", "waited")
 _NEVER = -2
 """No reason has that number."""
 _FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind in KINDS], np.int8)
@@ -78,10 +81,10 @@ class RequestRows:
         self._ways, self._way = routes(spans.labels, np.arange(len(spans.labels)))
         self._counts = np.zeros(len(KINDS), np.int64)
         self._failed = self._unfinished = self.unknown = 0
-        self._served = self._told_served = 0
+        self._has_status = False
         self._groups, self._sums = (
             RunningGroups(),
-            RunningSums(("failed", "unknown", "queued", "queue_ms", *COSTS, *map(_TOLD.format, COSTS))),
+            RunningSums((*_COUNTED, "queue_ms", *COSTS, *map(_TOLD.format, COSTS))),
         )
         self._open_since, self._warm, self._open_pid = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         """Of each group when the first began of those that have no end; infinite where all have one. And when the first ended
@@ -106,8 +109,8 @@ class RequestRows:
         reason = self._with_statuses(some)
         some["reason"] = reason
         is_served = IS_SERVED[some["kind"]] & ~np.isnan(some["duration_ms"])
-        self._served += int(is_served.sum())
-        self._told_served += int((is_served & (has_failed | (some["status"] > 0))).sum())
+        has_status = some["status"] > 0
+        self._has_status |= bool((is_served & has_status).any())
         self._counts += np.bincount(kind, minlength=len(KINDS))
         self._failed += int(has_failed.sum())
         is_unknown = some["is_unknown"] > 0
@@ -135,7 +138,10 @@ class RequestRows:
             {
                 "failed": has_failed,
                 "unknown": is_unknown,
+                "served": is_served,
+                "told": is_served & (has_failed | has_status),
                 "queued": ~np.isnan(queued),
+                "waited": queued > QUEUED_MS,
                 "queue_ms": np.nan_to_num(queued),
             }
             | {name: np.where(is_vague, 0.0, np.nan_to_num(some[name])) for name in COSTS}
@@ -162,8 +168,8 @@ class RequestRows:
 
     @property
     def lacks_statuses(self) -> bool:
-        """Whether it is told of no request that came in how it ended."""
-        return self._served > 0 and not self._told_served
+        """Whether requests came in and have ended, and no status tells how."""
+        return not self._has_status and bool(self._sums["served"].any())
 
     def totals(self) -> tuple[int, int, dict[str, int]]:
         """How many failed, have no end, and how many there are of each kind."""
@@ -189,11 +195,12 @@ class RequestRows:
         )
         by, by_ms = np.full(len(found), -1), np.full(len(found), np.nan)
         by[[*largest]], by_ms[[*largest]] = np.arange(len(largest)), [ms for _, ms in largest.values()]
+        told_failed = (sums["served"] == 0) | (sums["told"] > 0)
         columns: dict[str, Column] = {
             "kind": Coded(self._kinds, kind),
             "route": Coded(Text.from_pylist([*self._ways]), way),
             "count": whole(found.count[order]),
-            "failed": whole(sums["failed"][order], ~(IS_SERVED[kind] & self.lacks_statuses)),
+            "failed": whole(sums["failed"][order], told_failed[order]),
             "unfinished": whole((found.count - found.known - sums["unknown"])[order]),
             "open_since_ms": number(self._open_since[order]),
             "open_pid": whole(self._open_pid[order], np.isfinite(self._open_since[order])),
@@ -203,6 +210,7 @@ class RequestRows:
             "max_ms": number(found.most[order]),
             "failure": self._commonest(order),
             "queue_ms": number(sums["queue_ms"][order], sums["queued"][order] > 0),
+            "queued": whole(sums["waited"][order], sums["queued"][order] > 0),
             **{name: _cost(sums[name][order], name, sums[_TOLD.format(name)][order] > 0) for name in COSTS},
             "slow": whole(tails.count[order]),
             "slow_ms": number(tails.total[order]),

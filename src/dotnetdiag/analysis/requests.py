@@ -22,7 +22,7 @@ from dotnetdiag.analysis.kept_events import Kept, KeptEvents, others_told
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, facts_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
-from dotnetdiag.analysis.request_kinds import HTTP, IS_SERVED, LOGGING, PROVIDERS
+from dotnetdiag.analysis.request_kinds import HTTP, IS_SERVED, LOGGING
 from dotnetdiag.analysis.request_rows import RequestRows, by_kind
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, TOO_DEEP, RequestSpans
 from dotnetdiag.analysis.slow_requests import is_request
@@ -40,14 +40,14 @@ _STATUS = re.compile(r".* - (\d{3}) (?:\d+|-) .*ms", re.DOTALL)
 """The last such: the path stands before it, and behind it the length of what was answered, its type, and how long that took (5 and later); of an
 answer without a type that is ``- 200 - - 619.06ms``.
 """
-NO_EVENTS = f"no requests: there were none, or the recording lacks their events (record with --providers {PROVIDERS})"
+NO_EVENTS = "no requests: there were none, or the recording lacks their events (record with --profile requests)"
 NO_ACTIVITIES = (
     "no activity ids: what is within what is not known, nor what a request spent "
     + "(record with --providers …,System.Threading.Tasks.TplEventSource:0x80:4 too)"
 )
 NO_STATUSES = (
     "whether requests that came in failed is not told, but for exceptions that nobody handled: their status is in messages "
-    + "(record with --providers …,Microsoft-Extensions-Logging:4:4 too)"
+    + "(record with --providers …,Microsoft-Extensions-Logging:4:4 too; a program that has cleared its logging providers sends none)"
 )
 SHARED_IDS = (
     "requests that were under way at once have one activity id, and what is within each is not known, as .NET 10 gives ids where System.Net.Sockets "

@@ -53,10 +53,7 @@ NO_CALL = (
     "of {count} of the waits that block a thread in an asynchronous method it is not told in which call of it they are: "
     "own ms of what awaits that counts their time too, and their chains begin anew"
 )
-NO_EVENTS = (
-    "no tasks: none was awaited, or the recording lacks their events "
-    "(record with --providers System.Threading.Tasks.TplEventSource:0xB:5)"
-)
+NO_EVENTS = "no tasks: none was awaited, or the recording lacks their events (record with --profile tasks)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,14 +50,8 @@ ADJUSTED = 55
 STARVATION = "Starvation"
 LATE_MS = 100.0
 TAKEN_BACK_MS = 50.0
-NO_EVENTS = (
-    "no thread pool: no work of it began, or the recording lacks its events (record with --clrevents threading, and with "
-    "--providers System.Diagnostics.Eventing.FrameworkEventSource:0x2:5 for how long work waited)"
-)
-NO_QUEUE = (
-    "how long work waited is not told: record with --clrevents threading "
-    "--providers System.Diagnostics.Eventing.FrameworkEventSource:0x2:5"
-)
+NO_EVENTS = "no thread pool: no work of it began, or the recording lacks its events (record with --profile threadpool)"
+NO_QUEUE = "how long work waited is not told: record with --profile threadpool"
 UNQUEUED = (
     "how long work waited is not told: of what was begun the runtime did not tell when it was queued, as of all that is queued before one of its "
     "threads works for the first time in a session"

@@ -19,8 +19,7 @@ from dotnetdiag.cli.shown_logs import ROWS, show
 def logs(file: Path, number: int, form: str) -> None:
     """Show what the program of a trace FILE logged with ILogger: how much of what, and warnings and errors with their requests.
 
-    The formats for programs have a row for each message. It needs a recording with --providers
-    Microsoft-Extensions-Logging:0x4:5 and, to know the requests, those of `trace report requests`.
+    The formats for programs have a row for each message. It needs a recording with --profile logs.
 
     \b
     dotnetdiag trace report web.nettrace logs

@@ -27,10 +27,8 @@ def requests(file: Path, number: int, form: str) -> None:
     """Show the requests of a trace FILE that came in and went out: by route, how long they took and what they spent, and the slowest with
     what was within them.
 
-    The formats for programs have a row for each request and each part of it. It needs a recording with --providers
-    Microsoft.AspNetCore.Hosting,Microsoft-AspNetCore-Server-Kestrel,System.Net.Http,System.Net.NameResolution,\
-System.Net.Security,Grpc.AspNetCore.Server,Grpc.Net.Client,System.Threading.Tasks.TplEventSource:0x80:4 and, for what they spent, the sampler
-    and allocations; commands of databases are those of --profile database.
+    The formats for programs have a row for each request and each part of it. It needs a recording with --profile requests, or
+    requests,database for commands of databases too.
 
     \b
     dotnetdiag trace report web.nettrace requests

@@ -20,8 +20,7 @@ from dotnetdiag.cli.shown_tasks import ROWS, show
 def tasks(file: Path, number: int, form: str) -> None:
     """Show what awaited what in a trace FILE: the methods that awaited, and the longest chains of awaits, whatever threads they ran on.
 
-    The formats for programs have a row for each await. It needs a recording with the awaits of tasks: --providers
-    System.Threading.Tasks.TplEventSource:0xB:5
+    The formats for programs have a row for each await. It needs a recording with --profile tasks.
 
     \b
     dotnetdiag trace report app.nettrace tasks

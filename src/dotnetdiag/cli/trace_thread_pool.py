@@ -20,8 +20,8 @@ from dotnetdiag.cli.shown_thread_pool import ROWS, show
 def threadpool(file: Path, number: int, form: str) -> None:
     """Show what the thread pool did in a trace FILE: how long work waited in its queue, when it starved, and why it changed its size.
 
-    The formats for programs have a row for each piece of work; --json has all tables. It needs a recording with what is
-    queued: --providers Microsoft-Windows-DotNETRuntime:0x10000:4,System.Diagnostics.Eventing.FrameworkEventSource:0x2:5
+    The formats for programs have a row for each piece of work; --json has all tables. It needs a recording with
+    --profile threadpool.
 
     \b
     dotnetdiag trace report app.nettrace threadpool

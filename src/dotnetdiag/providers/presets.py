@@ -1,4 +1,4 @@
-"""Presets: named sets of providers. Names and contents are those of dotnet-trace's profiles (dotnet-tools.md §1.2)."""
+"""Presets: named sets of providers. Names and contents are those of dotnet-trace's profiles (dotnet-tools.md §1.2), and one for each question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD, EventLevel
 from dotnetdiag.ipc.eventpipe import Provider
+from dotnetdiag.ipc.merging import merge_providers
 from dotnetdiag.providers.keywords import CLR_PROVIDER, PRIVATE_PROVIDER, SAMPLE_PROFILER, TPL_PROVIDER
+from dotnetdiag.providers.questions import QUESTIONS, without_sockets
+from dotnetdiag.providers.text import parse_providers
 
 _COMMAND_FIELDS = (
     "CommandText=Command.CommandText;CommandType=Command.CommandType;CommandTimeout=Command.CommandTimeout;"
@@ -90,6 +93,14 @@ PRESETS: dict[str, Preset] = {
                     arguments=f'FilterAndPayloadSpecs="{_DATABASE_SPECS}"',
                 ),
             ),
+        ),
+        *(
+            Preset(
+                name=name,
+                description=f"What `trace report FILE {name}` looks at.",
+                providers=merge_providers(parse_providers(without_sockets(needed))),
+            )
+            for name, needed in QUESTIONS.items()
         ),
     )
 }

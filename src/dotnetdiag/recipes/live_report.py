@@ -16,7 +16,7 @@ from dotnetdiag.errors import UnknownName, near
 from dotnetdiag.live import LiveEvents
 from dotnetdiag.live.symbols import LiveSymbols
 from dotnetdiag.providers.composition import with_needed
-from dotnetdiag.providers.keywords import CLR_PROVIDER
+from dotnetdiag.providers.questions import ADVISED, QUESTIONS, SAMPLER, SOCKETS, without_sockets
 from dotnetdiag.recipes.live_names import RUNDOWN_FALLBACK, RUNDOWN_KEYWORD, read_names
 from dotnetdiag.recipes.runtime_facts import runtime_facts
 from dotnetdiag.recipes.slow_start import Late, say_nothing
@@ -28,34 +28,8 @@ if TYPE_CHECKING:
     from dotnetdiag.events import EventSchema
     from dotnetdiag.trace.table import EventTable
 
-SAMPLER = "Microsoft-DotNETCore-SampleProfiler:0:4"
-NAMES = f"{CLR_PROVIDER}:0x38:4"
-"""Methods when they were compiled; what was compiled before is named by a short session of its own, and all by the rundown of this one.
-The level is that of all other keywords of the runtime too, and verbose would bring ticks of allocations to a question of collections.
-"""
-_TPL = "System.Threading.Tasks.TplEventSource"
-_SOCKETS, _SHARES_IDS = "System.Net.Sockets", 10
-"""From this version on the runtime gives many requests one activity id where these are recorded too."""
-_WEB = (
-    *(
-        f"{provider}:0xffffffffffffffff:5"
-        for provider in (
-            "Microsoft.AspNetCore.Hosting",
-            "Microsoft-AspNetCore-Server-Kestrel",
-            "System.Net.Http",
-            "System.Net.NameResolution",
-            _SOCKETS,
-            "System.Net.Security",
-            "Grpc.AspNetCore.Server",
-            "Grpc.Net.Client",
-        )
-    ),
-    "Microsoft.Data.SqlClient.EventSource:0x1:4",
-    "Microsoft-AdoNet-SystemData:0x1:4",
-    f"{_TPL}:0x80:4",
-)
-
-
+_SHARES_IDS = 10
+"""From this version on the runtime gives many requests one activity id where sockets are recorded too."""
 _USUAL = RuntimeFacts()
 _NO_START = "no start was told of: the program ran already (give the COMMAND that starts it), or it is of NativeAOT, which tells of none"
 
@@ -80,7 +54,7 @@ class LiveKind:
         """The providers of a session of such a runtime."""
         if runtime.major < _SHARES_IDS:
             return self.providers
-        return ",".join(one for one in self.providers.split(",") if not one.startswith(f"{_SOCKETS}:"))
+        return without_sockets(self.providers)
 
     def asked(self, seconds: Callable[[], float], runtime: RuntimeFacts = _USUAL) -> Any:
         """The fold."""
@@ -101,12 +75,12 @@ class LiveKind:
 
 
 def _kind(
-    module: str, fold: str, *providers: str, is_timed: bool = False, asks_runtime: bool = False, **instead: str
+    name: str, module: str, fold: str, *, is_timed: bool = False, asks_runtime: bool = False, **instead: str
 ) -> LiveKind:
     return LiveKind(
         module=module,
         fold=fold,
-        providers=",".join((*providers, NAMES)),
+        providers=QUESTIONS.get(name, SAMPLER),
         is_timed=is_timed,
         asks_runtime=asks_runtime,
         instead=instead,
@@ -116,109 +90,101 @@ def _kind(
 _ALONE: Mapping[str, LiveKind] = {
     "allocations": _kind(
         "allocations",
+        "allocations",
         "AllocationsFold",
-        f"{CLR_PROVIDER}:0x1:5",
         is_timed=True,
         NO_EVENTS="no allocations: no thread came to a tick, of which there is one for some 100 KB",
     ),
     "contention": _kind(
+        "contention",
         "waits",
         "ContentionFold",
-        f"{CLR_PROVIDER}:0x4000:4",
         is_timed=True,
         asks_runtime=True,
         NO_CONTENTION="no contention: no wait for a lock began",
     ),
     "exceptions": _kind(
         "exceptions",
+        "exceptions",
         "ExceptionsFold",
-        f"{CLR_PROVIDER}:0x8000:4",
         is_timed=True,
         NO_EVENTS="no exceptions: none was thrown",
     ),
     "gc": _kind(
+        "gc",
         "gc_collections",
         "GcFold",
-        f"{CLR_PROVIDER}:0x1:4",
         is_timed=True,
         NO_EVENTS="no collections: none took place",
         IN_BACKGROUND="how much was allocated before collections in the background is not told, and in all it is more than what the others come to",
     ),
-    "jit": _kind("jit", "JitFold", f"{CLR_PROVIDER}:0x1000000010:5", NO_EVENTS="no methods: none was compiled"),
+    "jit": _kind("jit", "jit", "JitFold", NO_EVENTS="no methods: none was compiled"),
     "loader": _kind(
         "loader",
+        "loader",
         "LoaderFold",
-        f"{CLR_PROVIDER}:0xc:4",
         NO_EVENTS="no assemblies: none was loaded; most are at the start",
         NO_BINDS="how long binds took and which failed is not told: there were none, or the runtime does not (.NET 5 and later do)",
     ),
     "logs": _kind(
         "logs",
+        "logs",
         "LogsFold",
-        "Microsoft-Extensions-Logging:0x4:5",
-        *_WEB,
         NO_EVENTS="no messages: nothing was logged",
         NO_REQUESTS="no message is of a request: there were none",
     ),
     "requests": _kind(
         "requests",
+        "requests",
         "RequestsFold",
-        *_WEB,
-        "Microsoft-Extensions-Logging:0x4:4",
-        f"{CLR_PROVIDER}:0x4001:5",
-        SAMPLER,
         asks_runtime=True,
         NO_EVENTS="no requests: there were none",
         NO_ACTIVITIES="no activity ids: what is within what is not known, nor what a request spent",
     ),
     "startup": _kind(
         "startup",
+        "startup",
         "StartupFold",
-        f"{CLR_PROVIDER}:0x1000008015:5",
-        SAMPLER,
         asks_runtime=True,
         is_timed=True,
         NO_START=_NO_START,
         TOO_LATE=_NO_START,
         NO_LOADS="it began, and told of no assembly that it loaded",
     ),
-    "tasks": _kind("tasks", "TasksFold", f"{_TPL}:0xb:5", NO_EVENTS="no tasks: none was awaited"),
+    "tasks": _kind("tasks", "tasks", "TasksFold", NO_EVENTS="no tasks: none was awaited"),
     "threadpool": _kind(
+        "threadpool",
         "thread_pool",
         "ThreadPoolFold",
-        f"{CLR_PROVIDER}:0x10000:4",
-        "System.Diagnostics.Eventing.FrameworkEventSource:0x2:5",
         is_timed=True,
         NO_EVENTS="no thread pool: no work of it began",
         NO_QUEUE="how long work waited is not told: none was queued",
     ),
     "threads": _kind(
         "threads",
+        "threads",
         "ThreadsFold",
-        f"{CLR_PROVIDER}:0x4000001c001:5",
-        SAMPLER,
         asks_runtime=True,
         NO_EVENTS="no threads: none was seen to do anything",
         NO_SAMPLES="how long threads ran is not told: the runtime took no samples",
     ),
     "waits": _kind(
         "waits",
+        "waits",
         "WaitsFold",
-        f"{CLR_PROVIDER}:0x40000004000:5",
         NO_WAITS="no waits: nothing waited, or the runtime does not tell (.NET 9 and later do)",
     ),
 }
 """Those that have providers of their own."""
-_PARTS = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit", "logs")
 _ADVISED = (
-    *(_ALONE[name] for name in _PARTS),
-    _kind("cpu", "CpuFold", SAMPLER, NO_SAMPLES="no samples: the runtime takes none"),
+    *(_ALONE[name] for name in ADVISED),
+    _kind("cpu", "cpu", "CpuFold", NO_SAMPLES="no samples: the runtime takes none"),
 )
 KINDS: Mapping[str, LiveKind] = {
     "advice": LiveKind(
         module="advice",
         fold="AdviceFold",
-        providers=",".join(dict.fromkeys(text for one in _ADVISED for text in one.providers.split(","))),
+        providers=QUESTIONS["advice"],
         is_timed=True,
         asks_runtime=True,
         instead={},
@@ -322,7 +288,7 @@ def start_report(
     ``suspended`` and ``late`` as of :func:`watching.start_watching`. Raises UnknownName for a question that there is not, and what that raises.
     """
     asked = live_kind(kind)
-    runtime = runtime_facts(client) if asked.asks_runtime or _SOCKETS in asked.providers else _USUAL
+    runtime = runtime_facts(client) if asked.asks_runtime or SOCKETS in asked.providers else _USUAL
     needed = asked.needed(runtime)
     if not (options.providers or options.presets or options.clr_events):
         options = replace(options, providers=needed)

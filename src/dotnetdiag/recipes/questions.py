@@ -151,10 +151,10 @@ def gc(source: PathText | Trace) -> GcReport:
     pause ``mark_ms``, ``plan_ms``, ``relocate_ms``, ``compact_ms``, ``sweep_ms`` (.NET 5 and later), and ``rest_ms``, what is left of it: letting
     the threads go is most of that; of one in the background ``initial_mark_ms`` and ``final_mark_ms`` (within pauses), ``concurrent_mark_ms`` and
     ``concurrent_sweep_ms`` (profile gc-collect); ``before_bytes``, ``after_bytes``, ``promoted_bytes``, ``allocated_bytes``
-    (since the one before, or since the recording or the process began), ``committed_bytes`` (at its end; .NET 6 and later); sizes also for ``gen0``,
-    ``gen1``, ``gen2``, ``loh`` and ``poh`` (``gen0_before_bytes``, and ``after``, ``survived``, ``free``, ``budget``); ``heaps``,
-    ``pinned_objects``, ``finalized_objects``, ``handles``, ``memory_load_percent``, ``induced_by`` (the method that asked for it). What the
-    recording does not tell is None. ``.by_heap`` has a row for each heap of a process, of which the server's collector has several: ``pid``,
+    (since the one before, or since the recording or the process began), ``committed_bytes`` (at its end, none of one in the background; .NET 6 and
+    later); sizes also for ``gen0``, ``gen1``, ``gen2``, ``loh`` and ``poh`` (``gen0_before_bytes``, and ``after``, ``survived``, ``free``,
+    ``budget``); ``heaps``, ``pinned_objects``, ``finalized_objects``, ``handles``, ``memory_load_percent``, ``induced_by`` (the method that asked
+    for it). What the recording does not tell is None. ``.by_heap`` has a row for each heap of a process, of which the server's collector has several: ``pid``,
     ``heap``, ``collections`` that tell of it, ``before_bytes`` (the mean of its size before them), ``survived_bytes`` in all, and
     ``survived_percent`` of what survived on all heaps of the process. ``.by_stack`` has who asked for induced ones: ``collections``, ``stack``
     (names, leaf first).
@@ -220,10 +220,11 @@ def waits(source: PathText | Trace) -> WaitReport:
 def requests(source: PathText | Trace) -> RequestReport:
     """What came in and what went out because of it, with what is within what: ``.requests`` is a table with a row for each span, in the order of
     their begins; ``.by_route`` what is alike together (names without numbers and ids: ``GET /items/*``), those that took most time first, with
-    sums of what they spent, the ``failure`` of most that failed, and how many are ``unfinished``, the first of them since ``open_since_ms``, in
-    process ``open_pid``; how many are ``slow`` (from 40 ms and five times the median on, where more than one in twenty are, without those of its
-    start), what these took (``slow_ms``), and what took most of that (``slow_by``, for ``slow_by_ms``);
-    ``.totals`` of all (``count`` are requests, ``parts`` what else has a row), ``.notes`` what the recording lacks.
+    sums of what they spent, the ``failure`` of most that failed, how many waited for a connection (``queued``: for over a ms), and how many are
+    ``unfinished``, the first of them since ``open_since_ms``, in process ``open_pid``; how many are ``slow`` (from 40 ms and five times the
+    median on, where more than one in twenty are, without those of its start), what these took (``slow_ms``), and what took most of
+    that (``slow_by``, for ``slow_by_ms``); ``.totals`` of all (``count`` are requests, ``parts`` what else has a row),
+    ``.notes`` what the recording lacks.
 
     Columns of ``.requests``: ``start_ms``, ``duration_ms`` (None where the end was not recorded), ``pid``, ``tid``, ``kind`` (``server``,
     ``kestrel``, ``connection``, ``client`` and its parts, ``dns``, ``connect``, ``tls``, ``sql``, ``grpc server``, ``grpc client``), ``name``,
