@@ -191,6 +191,27 @@ def test_threads_that_wait_for_each_other_are_told_at_once(seconds: float, since
     )
 
 
+@pytest.mark.parametrize("runs", [1, 2])
+def test_who_tries_a_lock_for_a_while_has_no_end_and_does_not_wait_still(runs: int) -> None:
+    """Of a System.Threading.Lock that TryEnter did not get .NET 9 and 10 tell no end; of one that is waited for neither, and that is a deadlock."""
+    lock, core = "System.Threading.Lock", "/x/System.Private.CoreLib.dll"
+    slow = f"{lock}.TryEnterSlow"
+    tries = [wants(100, 1, slow, f"{lock}.TryEnter_Outlined", "A.M", owner=2)]
+    waits_ = [wants(100, 1, slow, f"{lock}.EnterScope", "A.M", owner=2)]
+    other = wants(200, 2, slow, f"{lock}.TryEnter_Outlined" if runs == 2 else f"{lock}.EnterScope", "A.N", owner=1)
+    for first, threads in ((tries, 2 - runs), (waits_, 3 - runs)):
+        trace = traced(*first, other, ends(1000, 3), modules={lock: core})
+        (made,) = fold(trace, ContentionFold(seconds=1.0))
+        assert made.totals.unfinished == 2
+        assert made.waits.values("method") == ["app!A.M()", "app!A.N()"]
+        found = Stuck(made.waits, Recorded(0.0, 1.0), given_up=made.given_up)
+        assert (found.threads, bool(found.circle)) == (threads, threads == 2)
+        assert [note for note in made.notes if "when the recording ends" in note] == [found.text()] * (threads > 0)
+    went_on = [*tries, wants(300, 1, slow, f"{lock}.EnterScope", "A.M", owner=2), ends(1000, 3)]
+    (made,) = fold(traced(*went_on, modules={lock: core}), ContentionFold(seconds=1.0))
+    assert Stuck(made.waits, Recorded(0.0, 1.0), given_up=made.given_up).threads == 1
+
+
 def test_what_waits_for_ever_stands_before_what_has_waited_longer() -> None:
     waited = [event for at in range(90) for event in (wants(1000 * at, 3, "A.W"), gets(1000 * at + 900, 3, 900))]
     (made,) = fold(traced(*waited, *late_circle()), AdviceFold(seconds=100.0))

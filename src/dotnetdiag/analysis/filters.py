@@ -235,6 +235,15 @@ def are_rethrown(profile: Profile) -> Array:
     return np.append(mask, False)[part.tree.frame[part.node]]
 
 
+_TRIES = ("System.Threading.Lock.TryEnter_Outlined",)
+"""By way of this, and not of Enter or a lock statement, .NET 9 and later wait for a System.Threading.Lock for a while."""
+
+
+def are_tries(profile: Profile) -> Array:
+    """Of each sample whether its stack waits for a lock for a while, and may go on without it."""
+    return _below(profile.tree, _frame_mask(profile, lambda frame: _is_of_core(frame, _TRIES)))[profile.node]
+
+
 _PLUMBING = (
     "System.Runtime.CompilerServices.",
     "System.Threading.ExecutionContext",

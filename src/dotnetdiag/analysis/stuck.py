@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -26,8 +27,9 @@ _Key: TypeAlias = tuple[int, int]
 
 
 class _Row(NamedTuple):
-    """A contention: the last of its thread."""
+    """A contention: the last of its thread, and its number."""
 
+    number: int
     start_ms: float
     is_open: bool
     lock: str | None
@@ -35,17 +37,17 @@ class _Row(NamedTuple):
     method: str | None
 
 
-def _last_of_threads(waits: Table) -> dict[_Key, _Row]:
+def _last_of_threads(waits: Table, before: int) -> dict[_Key, _Row]:
     if not len(waits):
         return {}
     thread = combined([waits.numpy("pid"), waits.numpy("tid")], len(waits))[1]
     last = np.zeros(int(thread.max()) + 1, np.int64)
     last[thread] = np.arange(len(waits))
     names = ("pid", "tid", "start_ms", "duration_ms", "lock", "owner_tid", "method")
-    columns = [waits[name].take(last).to_pylist() for name in names]
+    columns = [(before + last).tolist(), *(waits[name].take(last).to_pylist() for name in names)]
     return {
-        (pid, tid): _Row(start_ms, duration_ms is None, lock, owner or 0, method)
-        for pid, tid, start_ms, duration_ms, lock, owner, method in zip(*columns, strict=True)
+        (pid, tid): _Row(number, start_ms, duration_ms is None, lock, owner or 0, method)
+        for number, pid, tid, start_ms, duration_ms, lock, owner, method in zip(*columns, strict=True)
     }
 
 
@@ -93,8 +95,17 @@ class Stuck:
     no end. Not those of a process that has lost events, or of which that is not told: the end may be among them.
     """
 
-    def __init__(self, waits: Table, recorded: Recorded, lost_by: LostBy | None = None) -> None:
-        """``lost_by``: what each process has lost, where that is known; else it may be what the recording has."""
+    def __init__(
+        self,
+        waits: Table,
+        recorded: Recorded,
+        lost_by: LostBy | None = None,
+        *,
+        given_up: Mapping[tuple[int, int], int] = MappingProxyType({}),
+    ) -> None:
+        """``lost_by``: what each process has lost, where that is known; else it may be what the recording has. ``given_up`` as of
+        :class:`.waits.WaitReport`.
+        """
         self.threads, self.longest_ms = 0, 0.0
         self.methods: list[str] = []
         """Where they wait, the one first that waits longest."""
@@ -102,11 +113,16 @@ class Stuck:
         """Threads that wait for each other: the process, the thread, and for whom it waits."""
         if lost_by is None and waits.losses.lost != 0:
             return
-        last = dict[_Key, _Row]()
+        last, before = dict[_Key, _Row](), 0
         for piece in waits.pieces():
-            last.update(_last_of_threads(piece))
+            last.update(_last_of_threads(piece, before))
+            before += len(piece)
         is_whole = {pid: lost_by is None or lost_by(pid) == 0 for pid in {pid for pid, _ in last}}
-        is_open = {key: row for key, row in last.items() if row.is_open and is_whole[key[0]]}
+        is_open = {
+            key: row
+            for key, row in last.items()
+            if row.is_open and is_whole[key[0]] and given_up.get(key) != row.number
+        }
         owner = _owners(waits, is_open) if len(is_open) > 1 else {}
         in_circle = _in_circles(owner)
         self.circle = sorted((pid, tid, owner[pid, tid]) for pid, tid in in_circle)

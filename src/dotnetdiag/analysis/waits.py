@@ -16,6 +16,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
 from dotnetdiag.analysis.distinct import combined
+from dotnetdiag.analysis.filters import are_tries
 from dotnetdiag.analysis.fold import LossesToTell, OfTypes, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having, whole_numbers
 from dotnetdiag.analysis.kind_rows import Values, columns_of
@@ -74,7 +75,8 @@ class WaitTotals:
 class WaitReport(Report):
     """``waits``: a row for each, in the order of their begins. ``by_method``, ``by_lock`` and ``by_owner`` (who waited for whom): those that took
     most time first; ``unfinished`` of them have no end, and count in no time. ``profile``: the stacks of who waited, in ms, which ``stacks`` makes
-    when somebody asks. ``thread_names``: by process (0: not told) and id. ``notes``: what the recording lacks.
+    when somebody asks. ``given_up``: by process and id the last of a thread that it may have given up, of which the runtime tells no end.
+    ``thread_names``: by process (0: not told) and id. ``notes``: what the recording lacks.
     """
 
     KIND = "waits"
@@ -85,6 +87,7 @@ class WaitReport(Report):
     by_lock: Table
     by_owner: Table
     stacks: Callable[[], StackProfile] = field(repr=False, compare=False)
+    given_up: Mapping[tuple[int, int], int] = field(repr=False)
     thread_names: Mapping[tuple[int, int], str] = field(repr=False)
     totals: WaitTotals
 
@@ -140,7 +143,7 @@ class ContentionFold:
         """The answer, of what came until now; more may come, and another be asked for."""
         made = _with_ids(_Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION), self._runtime)
         recorded = recorded_in(self._seconds) if made.totals.unfinished else None
-        stuck = None if recorded is None else Stuck(made.waits, recorded, self._losses.lost_by)
+        stuck = None if recorded is None else Stuck(made.waits, recorded, self._losses.lost_by, given_up=made.given_up)
         return made if stuck is None or not stuck.threads else made.with_notes((*made.notes, stuck.text()))
 
 
@@ -244,11 +247,15 @@ class _Answer:
         made, is_lock = self._made, self._is_lock
         by_method, by_lock, by_owner = KeyedGroups(2), KeyedGroups(2 if is_lock else 3), KeyedGroups(3)
         durations, unfinished = Spread(), 0
+        is_try, given_up = made.stacks.told(are_tries), dict[tuple[int, int], int]()
         for first, rows in made.slices():
             number_, duration = first + np.arange(len(rows)), rows["duration_ms"]
             pid, tid = made.pid[rows["kind"]], made.tid[rows["kind"]]
-            method = made.stacks.method[made.stacks.of(rows["kind"], rows["time"])]
+            stack = made.stacks.of(rows["kind"], rows["time"])
+            method = made.stacks.method[stack]
             known = ~np.isnan(duration)
+            at = np.flatnonzero(~known & is_try[stack])
+            given_up |= zip(zip(pid[at].tolist(), tid[at].tolist(), strict=True), number_[at].tolist(), strict=True)
             durations.add(duration[known])
             unfinished += len(rows) - int(known.sum())
             by_method.add([pid, method], number_, duration)
@@ -273,6 +280,7 @@ class _Answer:
             by_lock=self._grouped("waits by lock", locks, by_lock, notes),
             by_owner=self._grouped("who waited for whom", owners, by_owner, notes),
             stacks=made.profile,
+            given_up=given_up,
             thread_names=self._names,
             totals=WaitTotals(
                 count=len(made),

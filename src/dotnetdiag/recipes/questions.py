@@ -153,9 +153,9 @@ def gc(source: PathText | Trace) -> GcReport:
     ``concurrent_sweep_ms`` (profile gc-collect); ``before_bytes``, ``after_bytes``, ``promoted_bytes``, ``allocated_bytes``
     (since the one before, or since the recording or the process began), ``committed_bytes`` (at its end, none of one in the background; .NET 6 and
     later); sizes also for ``gen0``, ``gen1``, ``gen2``, ``loh`` and ``poh`` (``gen0_before_bytes``, and ``after``, ``survived``, ``free``,
-    ``budget``); ``heaps``, ``pinned_objects``, ``finalized_objects``, ``handles``, ``memory_load_percent``, ``induced_by`` (the method that asked
-    for it). What the recording does not tell is None. ``.by_heap`` has a row for each heap of a process, of which the server's collector has several: ``pid``,
-    ``heap``, ``collections`` that tell of it, ``before_bytes`` (the mean of its size before them), ``survived_bytes`` in all, and
+    ``budget``); ``heaps``, ``pinned_objects``, ``finalized_objects``, ``handles``, ``memory_load_percent``, ``induced_by`` (the method that asked for
+    it). What the recording does not tell is None. ``.by_heap`` has a row for each heap of a process, of which the server's collector has several:
+    ``pid``, ``heap``, ``collections`` that tell of it, ``before_bytes`` (the mean of its size before them), ``survived_bytes`` in all, and
     ``survived_percent`` of what survived on all heaps of the process. ``.by_stack`` has who asked for induced ones: ``collections``, ``stack``
     (names, leaf first).
 
