@@ -90,6 +90,34 @@ def test_tasks_stand_in_where_nothing_else_tells() -> None:
     assert (both.work.values("queue_ms"), both.notes) == ([2.0], ())
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "options", "is_queued"), [(1, 0, True), (1, 0x10000, True), (2, 0, False), (1, 2, False)]
+)
+def test_tasks_of_other_schedulers_and_those_with_a_thread_of_their_own_are_not_queued_in_the_pool(
+    scheduler: int, options: int, is_queued: bool
+) -> None:
+    events = [
+        said(
+            1,
+            1,
+            "App.Ask",
+            provider=TPL,
+            number=SCHEDULED,
+            name="TaskScheduled",
+            OriginatingTaskSchedulerID=scheduler,
+            OriginatingTaskID=0,
+            TaskID=3,
+            CreatingTaskID=0,
+            TaskCreationOptions=options,
+        ),
+        said(400, 2, provider=TPL, number=EXECUTED, name="TaskStarted", TaskID=3),
+    ]
+    (made,) = fold(traced(*events), ThreadPoolFold(seconds=1.0))
+    assert made.work.values("queue_ms") == [399.0] * is_queued
+    assert (made.totals.count, made.totals.starved_ms > 0) == (int(is_queued), is_queued)
+    assert made.work.columns == threadpool(traced()).work.columns
+
+
 def test_sizes_and_reasons() -> None:
     made = threadpool(traced(worker(1, 1), worker(2, 2), worker(3, 2), adjusted(4, 5, 6), worker(5, 1, 57)))
     assert [(row["ms"], row["active"]) for row in made.threads.to_pylist()] == [(1, 1), (2, 2), (5, 1)]

@@ -82,6 +82,7 @@ class LastingEvents:
     """Takes windows; :meth:`result` is what came. A stop is of its start's process, and has the same ``by``: a field of both, or the thread.
     ``lasted`` says of stops how long it took, in ms, NaN for those that do not tell; without it the times of the events do. A row has the fields of
     its start, those that are ``more``, and of its stop what is ``told`` (fields, ``ms`` and ``tid``, as ``stop_…``; NaN and -1 without one).
+    ``are_meant`` tells which starts count, of fields that a row does not have: those that are ``asked``.
     """
 
     def __init__(
@@ -94,11 +95,18 @@ class LastingEvents:
         told: Sequence[str] = (),
         more: Sequence[str] = (),
         comes_again: bool = False,
+        asked: Sequence[str] = (),
+        are_meant: Callable[[Kept], Array] | None = None,
     ) -> None:
         """``comes_again``: something else may have the same ``by`` later."""
         self._starts, self._stops, self._by, self._comes_again = starts, stops, by, comes_again
         self._lasted, self._told, self._more = lasted, tuple(told), tuple(more)
-        whole = [*starts.names, *more, *(f"stop_{name}" for name in self._told if name != "ms")]
+        self._asked, self._are_meant = frozenset(asked), are_meant
+        whole = [
+            *(name for name in starts.names if name not in self._asked),
+            *more,
+            *(f"stop_{name}" for name in self._told if name != "ms"),
+        ]
         self._fractions = (
             "duration_ms",
             *(("stop_ms",) if "ms" in self._told else ()),
@@ -127,6 +135,9 @@ class LastingEvents:
 
     def _add(self, found: EventTable, more: Callable[[Kept], Mapping[str, Array]] | None) -> None:
         kept = self._starts.of(found)
+        if self._are_meant is not None:
+            meant = np.flatnonzero(self._are_meant(kept))
+            found, kept = EventTable(found.trace, found.schemas, found.headers[meant], fields=()), kept.of(meant)
         numbers, rows = self._rows.add(found, kept, self._rows.threads.of(found, kept))
         for name in self._fractions:
             rows[name] = np.nan
@@ -134,7 +145,8 @@ class LastingEvents:
             if name != "ms":
                 rows[f"stop_{name}"] = NONE
         for name, values in {**kept.fields, **(more(kept) if more else {})}.items():
-            rows[name] = whole_numbers(values)
+            if name not in self._asked:
+                rows[name] = whole_numbers(values)
         self._followed.began(kept, numbers)
 
     def _key(self, kept: Kept) -> Array:

@@ -17,7 +17,7 @@ from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, number, told_number, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import LossesToTell, OfTypes, Seconds, fold, recorded_in, seconds_of
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, having, of_source, words_of
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, having, of_source, words_of
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
@@ -47,6 +47,9 @@ IDLE = 57
 WORKERS = (50, 51, IDLE)
 """Start, Stop and Wait of a worker: each tells how many are active."""
 ADJUSTED = 55
+_SCHEDULER, _OPTIONS = "OriginatingTaskSchedulerID", "TaskCreationOptions"
+_POOL, _LONG_RUNNING = 1, 2
+"""The scheduler that queues in the pool is made first, and so has the first of their ids; and a flag of tasks (TaskCreationOptions)."""
 STARVATION = "Starvation"
 LATE_MS = 100.0
 TAKEN_BACK_MS = 50.0
@@ -122,10 +125,12 @@ class ThreadPoolFold:
             comes_again=True,
         )
         self._tasks = LastingEvents(
-            KeptEvents(of_source(TPL, SCHEDULED), ("TaskID",)),
+            KeptEvents(of_source(TPL, SCHEDULED), ("TaskID", _SCHEDULER, _OPTIONS)),
             KeptEvents(of_source(TPL, EXECUTED), ("TaskID",)),
             by="TaskID",
             told=("tid",),
+            asked=(_SCHEDULER, _OPTIONS),
+            are_meant=_are_of_pool,
         )
         self._losses = LossesToTell()
         self._begun, self._has_begun = OfTypes(of_source(FRAMEWORK, DEQUEUED)), set[int]()
@@ -212,6 +217,14 @@ class ThreadPoolFold:
             ),
             notes=tuple(notes),
         )
+
+
+def _are_of_pool(tasks: Kept) -> Array:
+    """Which tasks are queued in the pool: not those of another scheduler, which may have threads of its own, nor those that get a thread each."""
+    scheduler, options = tasks[_SCHEDULER], tasks[_OPTIONS]
+    is_long = (options != NONE) & (options.astype(np.int64) & _LONG_RUNNING != 0)
+    made: Array = ((scheduler == _POOL) | (scheduler == NONE)) & ~is_long
+    return made
 
 
 def _found_nothing(workers: Kept, adjusted: Kept) -> dict[int, float]:
