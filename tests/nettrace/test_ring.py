@@ -181,6 +181,22 @@ def test_a_block_that_says_no_times_tells_none(times: tuple[int, int]) -> None:
     assert _times(replace(block, content=struct.pack("<hhqq", 20, 1, 105, 106)), info) == (105, 106)
 
 
+def test_what_came_while_the_last_of_a_window_was_waited_for_belongs_to_what_it_says() -> None:
+    data = with_points(data_of("events-10.nettrace"), 100, 5)
+    contents = read(data)
+    assert contents.info is not None
+    ring, at = Ring(window_s=2.0, size_bytes=1 << 30), 0
+    for block in iter_blocks(data):
+        known = read(data[: block.end]).headers.time
+        latest = int(known.max()) if len(known) else contents.info.sync_ticks
+        now = 1000.0 + (latest - contents.info.sync_ticks) / contents.info.frequency
+        ring.feed(data[at : block.end], now)
+        at = block.end
+    ring.asked_at = now - 0.5
+    _, end_s = seconds(ring.snapshot(now))
+    assert end_s == pytest.approx(now - 1000.0, abs=1e-6)
+
+
 def test_a_block_with_a_wrong_time_is_forgotten_when_others_have_come() -> None:
     data = with_points(data_of("events-10.nettrace"), 20, 5)
     ring, at = Ring(window_s=2.0, size_bytes=1 << 30), 0

@@ -140,7 +140,7 @@ class Ring:
         if head is None or self._tail is None:
             return None
         return Snapshot(
-            part_ticks=self._ticks(head.info, asked_at, window_s),
+            part_ticks=self._ticks(head.info, asked_at, window_s, now),
             head=head,
             metadata=tuple(head.metadata),
             numbers=self._tail.last_numbers(),
@@ -150,15 +150,16 @@ class Ring:
             size_bytes=self.held_bytes,
         )
 
-    def _ticks(self, info: TraceInfo, now: float, window_s: float) -> tuple[int, int] | None:
-        """From when to when a window up to now is, with all events that are there."""
+    def _ticks(self, info: TraceInfo, until: float, window_s: float, now: float) -> tuple[int, int] | None:
+        """From when to when a window is, with all events that are there: younger ones came while the last of it was waited for."""
         if not self._ahead_ticks:
             return None
-        end = ceil(now * info.frequency + max(self._ahead_ticks))
+        end, latest = (ceil(at * info.frequency + max(self._ahead_ticks)) for at in (until, now))
         times = [times for _, block in self._blocks if (times := _times(block, info)) is not None]
         begin = max(info.sync_ticks, end - round(window_s * info.frequency)) if self._has_let_go else info.sync_ticks
         begin = min([begin, *(first for first, _ in times)])
-        return max(begin, info.sync_ticks), max(begin, end)
+        end = max([begin, end, *(min(last, latest) for _, last in times)])
+        return max(begin, info.sync_ticks), end
 
     def _opened(self) -> Head | None:
         stream = self._stream
