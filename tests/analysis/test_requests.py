@@ -21,7 +21,7 @@ from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.request_findings import of_requests
 from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, KINDS, LOGGING, readable, routes
 from dotnetdiag.analysis.request_spans import TOO_DEEP
-from dotnetdiag.analysis.requests import NO_EVENTS, NO_STATUSES, RequestsFold, requests
+from dotnetdiag.analysis.requests import NO_EVENTS, NO_STATUSES, SHARED_IDS, RequestsFold, requests
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.trace import Trace
@@ -277,6 +277,39 @@ def test_what_fails_says_so_as_its_source_calls_it(provider: str, task: str, fai
         made = requests(said((provider, f"{task}Start", {}, A), (provider, failed, {}, A), *stop))
         (row,) = made.requests.to_pylist()
         assert (row["kind"], row["failure"], made.totals.failed) == (name, "failed", 1)
+        assert made.totals.unfinished == (not ends and task != "TlsHandshake")
+
+
+def test_a_handshake_of_kestrel_ends_when_it_fails_and_of_others_no_end_is_told() -> None:
+    source = "Microsoft-AspNetCore-Server-Kestrel"
+    made = requests(
+        said(
+            (source, "TlsHandshakeStart", {}, A),
+            (source, "TlsHandshakeStart", {}, B),
+            (source, "TlsHandshakeFailed", {}, B),
+        )
+    )
+    assert [(row["failure"], row["duration_ms"]) for row in made.requests.to_pylist()] == [
+        (None, None),
+        ("failed", 1.0),
+    ]
+    (route,) = made.by_route.to_pylist()
+    assert (route["count"], route["failed"], route["unfinished"], made.totals.unfinished) == (2, 1, 0, 0)
+    assert (route["slow"], route["slow_ms"]) == (None, None)
+
+
+@pytest.mark.parametrize("has_sockets", [True, False])
+def test_why_ids_are_shared_is_told_as_far_as_it_is_known(has_sockets: bool) -> None:
+    at_once: list[Event] = [
+        (HTTP, "RequestStart", {}, A),
+        (HTTP, "RequestStart", {}, A),
+        *[(HTTP, "RequestStop", {}, A)] * 2,
+    ]
+    sockets: list[Event] = [("System.Net.Sockets", "ConnectStart", {"address": "x"}, B)] if has_sockets else []
+    notes = requests(said(*sockets, *at_once)).notes
+    (note,) = (note for note in notes if note.startswith(SHARED_IDS))
+    assert ("Sockets" in note) == has_sockets
+    assert ("HTTP/2" in note) == (not has_sockets)
 
 
 @pytest.mark.parametrize(
@@ -355,15 +388,35 @@ def test_what_fails_without_a_reason_has_the_status_for_one() -> None:
     assert (route["failed"], route["failure"]) == (3, "status 500")
 
 
+@pytest.mark.parametrize(("status", "failure"), [(413, None), (200, "failed"), (503, "status 503")])
+def test_an_exception_that_says_that_a_request_is_refused_is_no_failure(status: int, failure: str | None) -> None:
+    """As that of a body that is too large; of one that comes when the answer has begun the status is 200."""
+    made = requests(
+        said(
+            (HOSTING, "RequestStart", {"method": "GET", "path": "/a"}, A),
+            (HOSTING, "UnhandledException", {}, A),
+            (LOGGING, "FormattedMessage", finished(status), A),
+            (HOSTING, "RequestStop", {}, A),
+        )
+    )
+    assert [(row["status"], row["failure"]) for row in made.requests.to_pylist()] == [(status, failure)]
+    (route,) = made.by_route.to_pylist()
+    assert (route["failed"], route["failure"]) == (int(failure is not None), failure)
+    assert made.totals.failed == route["failed"]
+
+
+def finished(status: int) -> dict[str, str | int | float]:
+    return {
+        "EventId": 2,
+        "LoggerName": "Microsoft.AspNetCore.Hosting.Diagnostics",
+        "FormattedMessage": f"Request finished HTTP/1.1 GET http://x/a - {status} - text/plain 1.2ms",
+    }
+
+
 @pytest.mark.parametrize("has_status", [True, False])
 def test_where_no_status_is_told_no_route_has_0_failures(has_status: bool) -> None:
     path: dict[str, str | int | float] = {"method": "GET", "path": "/a"}
-    finished: dict[str, str | int | float] = {
-        "EventId": 2,
-        "LoggerName": "Microsoft.AspNetCore.Hosting.Diagnostics",
-        "FormattedMessage": "Request finished HTTP/1.1 GET http://x/a - 200 - text/plain 1.2ms",
-    }
-    told = [(LOGGING, "FormattedMessage", finished, A)] if has_status else []
+    told = [(LOGGING, "FormattedMessage", finished(200), A)] if has_status else []
     made = requests(
         said(
             (HOSTING, "RequestStart", path, A),

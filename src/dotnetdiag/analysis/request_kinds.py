@@ -37,7 +37,8 @@ class RequestKind:
     without the first of them are of something else.
 
     Of ends that tell that it failed ``failures`` has the last parts of their :data:`EVENT_NAME`, and why, where the pair :data:`ERROR` does not
-    tell; ``state`` are names of a field whose lowest bit is 0 then, and ``code`` of the one that says how.
+    tell; ``state`` are names of a field whose lowest bit is 0 then, and ``code`` of the one that says how. ``failure_ends``: the event that tells of
+    a failure is the end, and others may have none.
     """
 
     name: str
@@ -56,6 +57,7 @@ class RequestKind:
     state: tuple[str, ...] = ()
     code: str = ""
     arguments: tuple[str, ...] = ()
+    failure_ends: bool = False
 
     @property
     def waits(self) -> bool:
@@ -68,7 +70,8 @@ class RequestKind:
 
     def ends(self, schema: EventSchema) -> bool:
         """Whether they are its end."""
-        return schema.provider == self.provider and schema.name in _names(self.stops, self.task, "Stop")
+        is_named = schema.provider == self.provider and schema.name in _names(self.stops, self.task, "Stop")
+        return is_named or (self.failure_ends and self.fails(schema))
 
     def fails(self, schema: EventSchema) -> bool:
         """Whether they tell that it failed."""
@@ -80,7 +83,7 @@ def _names(method: str, task: str, opcode: str) -> tuple[str, ...]:
     return (f"{method}/{opcode}", method) if method else (f"{task}/{opcode}",)
 
 
-HTTP, _NAMES, _SOCKETS = "System.Net.Http", "System.Net.NameResolution", "System.Net.Sockets"
+HTTP, _NAMES, SOCKETS = "System.Net.Http", "System.Net.NameResolution", "System.Net.Sockets"
 _KESTREL, _SECURITY = "Microsoft-AspNetCore-Server-Kestrel", "System.Net.Security"
 _CLIENT = ("scheme", "host", "port", "pathAndQuery")
 _GRPC_STATUS = {
@@ -98,7 +101,15 @@ KINDS = (
     ),
     RequestKind(name="kestrel", provider=_KESTREL, task="Request", fields=("method", "path"), label="{0} {1}"),
     RequestKind(name="connection", provider=_KESTREL, task="Connection", fields=("localEndPoint",), label="{0}"),
-    RequestKind(name="tls", provider=_KESTREL, task="TlsHandshake", label="server", failed="TlsHandshakeFailed", reason=""),
+    RequestKind(
+        name="tls",
+        provider=_KESTREL,
+        task="TlsHandshake",
+        label="server",
+        failed="TlsHandshakeFailed",
+        reason="",
+        failure_ends=True,  # and .NET 10 tells no other
+    ),
     RequestKind(
         name="client",
         provider=HTTP,
@@ -121,7 +132,7 @@ KINDS = (
         nameless="(this host)",
         failed="ResolutionFailed",
     ),
-    RequestKind(name="connect", provider=_SOCKETS, task="Connect", fields=("address",), label="{0}", failed="ConnectFailed"),
+    RequestKind(name="connect", provider=SOCKETS, task="Connect", fields=("address",), label="{0}", failed="ConnectFailed"),
     RequestKind(
         name="tls", provider=_SECURITY, task="Handshake", fields=("targetHost",), label="{0}", failed="HandshakeFailed"
     ),
@@ -168,6 +179,8 @@ KINDS = (
 
 IS_SHOWN = np.array([kind.name != SCOPE for kind in KINDS])
 """Of each kind whether its spans are shown."""
+TELLS_ENDS = np.array([not kind.failure_ends for kind in KINDS])
+"""Of each kind whether one that has no end is under way."""
 IS_SERVED = np.array([kind.provider == HOSTING for kind in KINDS])
 """Of each kind whether its spans are what a server answers."""
 

@@ -13,9 +13,9 @@ from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import SLACK_MS
 from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
 from dotnetdiag.analysis.request_events import NO_REASON
-from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN, KINDS, routes
-from dotnetdiag.analysis.request_spans import DEEPEST, FAILED, UNKNOWN_MS, RequestSpans
-from dotnetdiag.analysis.request_tails import TAIL_SHARE, RequestTails, least_of_tails
+from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN, KINDS, TELLS_ENDS, routes
+from dotnetdiag.analysis.request_spans import DEEPEST, FAILED, REFUSED, UNKNOWN_MS, RequestSpans
+from dotnetdiag.analysis.request_tails import HAS_TAIL, TAIL_SHARE, RequestTails, least_of_tails
 from dotnetdiag.analysis.running_groups import KeyedGroups, RunningGroups
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
@@ -48,7 +48,7 @@ _TOLD = "told of {}"
 """Of how many requests a cost is told."""
 QUEUED_MS = 1.0
 """Who waited so long for a connection counts among those that did."""
-_COUNTED = ("failed", "unknown", "served", "told", "queued", "waited")
+_COUNTED = ("failed", "still", "served", "told", "queued", "waited")
 _NEVER = -2
 """No reason has that number."""
 _FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind in KINDS], np.int8)
@@ -105,6 +105,8 @@ class RequestRows:
     def _add(self, some: Array) -> None:
         numbers = np.arange(len(self._rows), len(self._rows) + len(some))
         kind = _FIRST_OF_KIND[some["kind"]]
+        is_refused = IS_SERVED[some["kind"]] & (some["status"] >= REFUSED) & (some["status"] < FAILED)
+        some["reason"][is_refused] = -1
         has_failed = (some["reason"] >= 0) | (some["status"] >= FAILED)
         reason = self._with_statuses(some)
         some["reason"] = reason
@@ -115,7 +117,7 @@ class RequestRows:
         self._failed += int(has_failed.sum())
         is_unknown = some["is_unknown"] > 0
         is_vague = are_vague(some.__getitem__, self._losing)
-        still = np.isnan(some["duration_ms"]) & ~is_unknown
+        still = np.isnan(some["duration_ms"]) & ~is_unknown & TELLS_ENDS[some["kind"]]
         self._unfinished += int(still.sum())
         self.unknown += int(is_unknown.sum())
         group = self._groups.add(kind.astype(np.int64) << 32 | self._way[some["label"]], numbers, some["duration_ms"])
@@ -137,7 +139,7 @@ class RequestRows:
             group,
             {
                 "failed": has_failed,
-                "unknown": is_unknown,
+                "still": still,
                 "served": is_served,
                 "told": is_served & (has_failed | has_status),
                 "queued": ~np.isnan(queued),
@@ -201,7 +203,7 @@ class RequestRows:
             "route": Coded(Text.from_pylist([*self._ways]), way),
             "count": whole(found.count[order]),
             "failed": whole(sums["failed"][order], told_failed[order]),
-            "unfinished": whole((found.count - found.known - sums["unknown"])[order]),
+            "unfinished": whole(sums["still"][order]),
             "open_since_ms": number(self._open_since[order]),
             "open_pid": whole(self._open_pid[order], np.isfinite(self._open_since[order])),
             "total_ms": number(found.total[order]),
@@ -212,8 +214,8 @@ class RequestRows:
             "queue_ms": number(sums["queue_ms"][order], sums["queued"][order] > 0),
             "queued": whole(sums["waited"][order], sums["queued"][order] > 0),
             **{name: _cost(sums[name][order], name, sums[_TOLD.format(name)][order] > 0) for name in COSTS},
-            "slow": whole(tails.count[order]),
-            "slow_ms": number(tails.total[order]),
+            "slow": whole(tails.count[order], HAS_TAIL[kind]),
+            "slow_ms": number(tails.total[order], HAS_TAIL[kind]),
             "slow_by": texts([word for word, _ in largest.values()], by[order]),
             "slow_by_ms": number(by_ms[order]),
         }

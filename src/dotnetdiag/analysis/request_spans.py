@@ -44,8 +44,8 @@ _SPAN = np.dtype([
 ])  # fmt: skip
 UNKNOWN_MS = -np.inf
 """When something ended of which that is not known, though it may have been told."""
-FAILED = 500
-"""Of a status: from here on it is the fault of who answers."""
+REFUSED, FAILED = 400, 500
+"""Of a status: from here on it is the fault of who asked, though an exception may say so; and of who answers."""
 _ANY = 1 << 31
 """Of names as many as there are: those of which they are made are limited."""
 _NO_SPANS = np.zeros(0, OPEN)

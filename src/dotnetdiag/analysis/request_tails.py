@@ -24,7 +24,8 @@ MOST = 0.5
 LEAST_SHARE = 0.1
 """What took less of it is not named."""
 _SPENT = {"queue_ms": "queue", **{name: name.removesuffix("_ms") for name in COSTS if name.endswith("_ms")}}
-_HAS_TAIL = np.array([kind.name in ("server", "grpc server", "client", "grpc client", "sql") for kind in KINDS])
+HAS_TAIL = np.array([kind.name in ("server", "grpc server", "client", "grpc client", "sql") for kind in KINDS])
+"""Of each kind whether the tail of its routes is told."""
 _IS_AROUND = np.array([kind.name in ("kestrel", "connection", "grpc server") for kind in KINDS])
 """Kinds that say the same as the request that they are within: what is within them is within that."""
 
@@ -95,5 +96,5 @@ def least_of_tails(kind: Array, median: Array, tail_ms: Array) -> Array:
     is none.
     """
     least = np.maximum(TAIL_MS, LONGER * np.nan_to_num(median))
-    with_tail = _HAS_TAIL[kind] & (np.nan_to_num(tail_ms) >= least)
+    with_tail = HAS_TAIL[kind] & (np.nan_to_num(tail_ms) >= least)
     return np.where(with_tail, least, np.inf)

@@ -22,7 +22,7 @@ from dotnetdiag.analysis.kept_events import Kept, KeptEvents, others_told
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, facts_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
-from dotnetdiag.analysis.request_kinds import HTTP, IS_SERVED, LOGGING
+from dotnetdiag.analysis.request_kinds import HTTP, IS_SERVED, LOGGING, SOCKETS
 from dotnetdiag.analysis.request_rows import RequestRows, by_kind
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, TOO_DEEP, RequestSpans
 from dotnetdiag.analysis.slow_requests import is_request
@@ -49,10 +49,9 @@ NO_STATUSES = (
     "whether requests that came in failed is not told, but for exceptions that nobody handled: their status is in messages "
     + "(record with --providers …,Microsoft-Extensions-Logging:4:4 too; a program that has cleared its logging providers sends none)"
 )
-SHARED_IDS = (
-    "requests that were under way at once have one activity id, and what is within each is not known, as .NET 10 gives ids where System.Net.Sockets "
-    + "is recorded too (record without it)"
-)
+SHARED_IDS = "requests that were under way at once have one activity id, and what is within each is not known"
+SHARED_WITH_SOCKETS = f"{SHARED_IDS}, as .NET 10 gives ids where {SOCKETS} is recorded too (record without it)"
+SHARED_BY_STREAMS = f"{SHARED_IDS}, as Kestrel's requests of one HTTP/2 connection have"
 UNKNOWN_ENDS = "of {:,} it is not known when and how they ended{}: several of a kind were under way at once, without ids of their own{}"
 
 
@@ -116,7 +115,7 @@ class RequestsFold:
             names=("LoggerName",),
             activities=True,
         )
-        self._can_begin = False
+        self._can_begin = self._has_sockets = False
         self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
@@ -136,6 +135,8 @@ class RequestsFold:
             self._can_begin = any(map(self._spans.begins, window.schemas.values()))
         if not self._can_begin:
             return
+        if not self._has_sockets:
+            self._has_sockets = any(schema.provider == SOCKETS for schema in window.schemas.values())
         self._spans.feed(window)
         if self._costs is not None:
             self._costs.feed(window)
@@ -205,9 +206,8 @@ class RequestsFold:
             whole._costs.spend(whole._spans)
         rows = RequestRows(whole._spans, whole._costs, self._losses.lost_by, self._losses.between())
         still = whole._spans.unknown_open
-        odd = [
-            note for note, is_so in ((TOO_DEEP, whole._spans.is_cut), (SHARED_IDS, whole._spans.has_shared)) if is_so
-        ]
+        shared = SHARED_WITH_SOCKETS if self._has_sockets else SHARED_BY_STREAMS
+        odd = [note for note, is_so in ((TOO_DEEP, whole._spans.is_cut), (shared, whole._spans.has_shared)) if is_so]
         odd += others_told("requests", whole._spans.texts)
         failures = by_kind(whole._spans.unknown_failures)
         del whole
