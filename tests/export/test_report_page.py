@@ -166,7 +166,7 @@ def test_what_is_beyond_the_greatest_is_together() -> None:
     chart = chart_of("allocations", types([f"T{number}" for number in range(MOST_ITEMS + 3)], [2.0] * (MOST_ITEMS + 3)))
     assert chart is not None
     assert len(chart["items"]) == MOST_ITEMS + 1
-    assert chart["items"][-1] == {"label": "3 others", "value": 6.0, "hint": ""}
+    assert chart["items"][-1] == {"label": "3 others", "value": 6.0, "hint": "", "others": True}
 
 
 def test_the_slowest_requests_are_drawn_with_all_that_is_within_them() -> None:
@@ -714,6 +714,16 @@ def column(page: Page, number: int) -> list[str]:
     return found
 
 
+def texts_outside(page: Page) -> list[str]:
+    """Texts of charts that are cut by their edges."""
+    found: list[str] = page.value(
+        "[...document.querySelectorAll('.chart svg text')].filter(one => { const own = one.getBoundingClientRect(), "
+        "all = one.ownerSVGElement.getBoundingClientRect(); return own.left < all.left - 1 || own.right > all.right + 1; })"
+        ".map(one => one.textContent)"
+    )
+    return found
+
+
 def open_tab(page: Page, name: str) -> None:
     page.run(
         "[...document.querySelectorAll('#tabs button')].find(one => one.textContent === arguments[0]).click()", name
@@ -732,6 +742,7 @@ def test_tabs_show_what_their_kinds_have(page: Page, tmp_path: Path, name: str) 
         assert page.value("document.querySelectorAll('#tab section').length") == len(tab["tables"])
         totals = page.value("[...document.querySelectorAll('#tab .totals > div')].map(one => one.textContent)")
         assert totals == [one["name"] + one["value"] for one in tab["totals"]]
+        assert texts_outside(page) == []
         chart = tab["chart"]
         if chart is None:
             assert marks(page) == 0
@@ -756,6 +767,67 @@ def test_long_names_of_methods_are_cut_in_front_and_whole_under_the_pointer(page
     assert [text.rpartition(".")[2] for text in found[:2]] == ["First", "Second"]
     assert found[2] == "App.Run()"
     assert page.value("document.querySelector('.chart .mark').lines[0]") == names[0]
+
+
+def test_what_charts_say_has_room(page: Page, tmp_path: Path) -> None:
+    """Long times, and names of wide letters."""
+    rows = [{**row, "duration_ms": 1_234_567.891} for row in kept_alive(4)]
+    reports = {
+        "requests": SimpleNamespace(requests=Table.of_rows(rows), table=lambda: Table({"a": [1]})),
+        "allocations": types(["W" * 300, "M" * 100, "a"], [1.0, 2.0, 3.0]),
+        "jit": SimpleNamespace(
+            by_method=Table({"method": [f"{'MW.' * 100}M{at}()" for at in range(70)], "compile_ms": [9.0] * 70}),
+            table=lambda: Table({"a": [1]}),
+        ),
+    }
+    shown(page, tmp_path, reports)
+    for name in reports:
+        open_tab(page, name)
+        assert marks(page) > 0
+        assert texts_outside(page) == []
+
+
+def test_the_others_together_do_not_make_all_else_small(page: Page, tmp_path: Path) -> None:
+    made = SimpleNamespace(
+        by_method=Table({"method": [f"App.M{at}()" for at in range(1000)], "compile_ms": [9.0] * 1000}),
+        table=lambda: Table({"a": [1]}),
+    )
+    shown(page, tmp_path, {"jit": made})
+    widths = page.value("[...document.querySelectorAll('.chart .mark')].map(one => +one.getAttribute('width'))")
+    assert len(widths) == MOST_ITEMS + 1
+    assert {*widths} == {widths[0]}
+    assert page.value("document.querySelectorAll('.chart .others').length") == 1
+    assert page.value("document.querySelector('.chart .others').lines[1]").strip() == "8,460"
+
+
+def test_the_heap_is_drawn_as_far_as_it_is_known(page: Page, tmp_path: Path) -> None:
+    """Before the first collection, and behind the last, there is some heap too."""
+    row = {"pid": 1, "before_bytes": 4e6, "after_bytes": 1e6, "duration_ms": 10.0, "pause_ms": 10.0}
+    rows = [{**row, "start_ms": at, "pause_start_ms": at} for at in (1000.0, 2000.0)]
+    made = SimpleNamespace(collections=Table.of_rows(rows), table=lambda: Table({"a": [1]}))
+    shown(page, tmp_path, {"gc": made})
+    ground, line = page.value("[...document.querySelectorAll('.chart path')].map(one => one.getAttribute('d'))")
+    assert ground.endswith("Z")
+    heights = [float(one) for one in re.findall(r"[ V]([\d.]+)", line)]
+    assert len(heights) == 4
+    assert min(heights) == heights[0] == heights[2]
+    assert heights[1] == heights[3] < 240
+    assert page.value("getComputedStyle(document.querySelector('.ground')).stroke") == "none"
+
+
+@pytest.mark.parametrize(("queue_ms", "is_drawn"), [(600.0, True), (0.01, False), (None, False)])
+def test_how_long_a_request_waited_for_a_connection_is_drawn(
+    page: Page, tmp_path: Path, queue_ms: float | None, is_drawn: bool
+) -> None:
+    rows = [{**row, "queue_ms": queue_ms if row["kind"] == "client" else None} for row in kept_alive(1)]
+    rows[0] |= {"kind": "client", "queue_ms": queue_ms, "duration_ms": 1000.0, "parent": None}
+    made = SimpleNamespace(requests=Table.of_rows(rows[:1]), table=lambda: Table({"a": [1]}))
+    shown(page, tmp_path, {"requests": made})
+    assert page.value("document.querySelectorAll('.chart rect.wait').length") == is_drawn
+    if is_drawn:
+        widths = page.value("['wait', 'mark'].map(one => +document.querySelector(`rect.${one}`).getAttribute('width'))")
+        assert widths[0] == pytest.approx(0.6 * widths[1], rel=0.01)
+        assert "waiting for a connection" in page.value("document.querySelector('.legend').textContent")
 
 
 def test_failed_requests_are_red(page: Page, tmp_path: Path) -> None:
@@ -805,9 +877,9 @@ def test_a_click_on_a_heading_sorts_and_another_turns_it_round(page: Page, tmp_p
     name.click()
     assert column(page, 1) == ["c", "b", "a", ""]
     ms.click()  # numbers by their size, the greatest first
-    assert column(page, 2) == ["10", "9.5", "-1", ""]
+    assert column(page, 2) == ["10.0", "9.5", "-1.0", ""], "as many digits as one of them has"
     ms.click()
-    assert column(page, 2) == ["-1", "9.5", "10", ""]
+    assert column(page, 2) == ["-1.0", "9.5", "10.0", ""]
     sorts = [one.get_attribute("aria-sort") for one in page.driver.find_elements(By.TAG_NAME, "th")]
     assert sorts == ["none", "ascending"]
 

@@ -3,8 +3,10 @@
 ``{"kind": "time", "areas": [series], "bars": [series], "end": ms}``, a series being ``{"label", "unit", "ms": [...], "values": [...]}``;
 ``"step": true`` where a value holds until the next one comes, ``"width"`` where one is of so many ms; ``"shades": [{"label", "start", "length",
 "hint"}]`` are times that stand out. Without ``end`` it spans what there is.
-``{"kind": "treemap"|"bars", "unit": …, "items": [{"label", "value", "hint"}]}``, ``"methods": true`` where labels are names of methods
-``{"kind": "waterfall", "rows": [{"label", "start", "length", "depth", "hint", "bad"}]}``, in ms; a length may be null.
+``{"kind": "treemap"|"bars", "unit": …, "items": [{"label", "value", "hint"}]}``, ``"methods": true`` where labels are names of methods, and
+``"others": true`` in the item that stands for all beyond these.
+``{"kind": "waterfall", "rows": [{"label", "start", "length", "depth", "hint", "bad"}]}``, in ms; a length may be null, and
+``"wait"`` is how much of it went by until there was a connection.
 ``"method"`` is where the name of a method begins in a label. With ``"since"`` starts are those since it, not since that of the recording. With
 ``"end"`` (ms) bars are cut there, and ``"note"`` says what part is drawn.
 """
@@ -48,6 +50,8 @@ CONNECTION = "connection"
 FAILED = 500
 """Of a status: from here on it is the fault of who answers."""
 LONGEST_LABEL = 400
+DRAWN_WAIT_MS = 1.0
+"""Of a wait for a connection: it is drawn from there on."""
 
 
 def chart_of(kind: str, made: Any, end_ms: float | None = None) -> Chart | None:
@@ -141,7 +145,7 @@ def _items(
         made["methods"] = True
     if count > len(rows):
         rest = max(total - float(values[rows].sum()), 0.0)
-        items.append({"label": f"{count - len(rows):,} others", "value": rest, "hint": ""})
+        items.append({"label": f"{count - len(rows):,} others", "value": rest, "hint": "", "others": True})
     return made
 
 
@@ -293,7 +297,9 @@ def _requests(made: Any) -> Chart | None:
         depth = int(rows[at].get("depth") or 1) - int(seed.get("depth") or 1) + is_answer
         since = round(max(float(start[at] - start[row_of[int(tops[groups[at]])]]), 0.0), 3)
         hint = text(", ".join(one for one in hints if one))
-        drawn.append({**span, "start": since, "depth": max(depth, 0), "hint": hint})
+        made_of = {**span, "start": since, "depth": max(depth, 0), "hint": hint}
+        wait = rows[at].get("queue_ms") or 0.0
+        drawn.append({**made_of, "wait": round(wait, 3)} if wait >= DRAWN_WAIT_MS else made_of)
     return {"kind": "waterfall", "rows": drawn, "since": "the begin of each"}
 
 

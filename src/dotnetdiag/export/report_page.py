@@ -231,6 +231,8 @@ def _cell(value: Any) -> Any:
         return value if -EXACT <= value <= EXACT else str(value)
     if isinstance(value, float):
         return round(value, 6)
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return _cut("\n".join(value))
     return _cut(value if isinstance(value, str) else json.dumps(value))
 
 

@@ -50,15 +50,28 @@
     return found;
   }
   const greatest = series => { let most = 0; for (const one of series) for (const value of one.values) if (value > most) most = value; return most || 1; };
-  const cut = (text, room) => { const most = Math.floor(room / 6.3), all = [...text]; return all.length <= most ? text : most < 3 ? "" : all.slice(0, most - 1).join("") + "…"; };
+
+  // texts of charts, as wide as they are drawn
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `11px ${getComputedStyle(document.documentElement).fontFamily}`;
+  const wide = text => pen.measureText(text).width;
+  // the most characters that have room, as few of them as make sense
+  function longest(all, room, made) {
+    let low = 0, high = all.length;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (wide(made(all, middle)) <= room) low = middle; else high = middle - 1;
+    }
+    return low < 2 ? "" : made(all, low);
+  }
+  const cut = (text, room) => wide(text) <= room ? text : longest([...text], room, (all, most) => all.slice(0, most).join("") + "…");
 
   // a method's parameters give way first, then its beginning
   function cutMethod(text, room, from = 0) {
-    const head = text.slice(0, from), name = text.slice(from), most = Math.floor(room / 6.3) - head.length;
-    if (name.length <= most) return text;
-    const bare = name.split("(")[0] || name, all = [...bare];
-    if (bare !== name && all.length + 3 <= most) return `${head}${bare}(…)`;
-    return all.length <= most ? head + bare : most < 3 ? cut(text, room) : `${head}…${all.slice(1 - most).join("")}`;
+    if (wide(text) <= room) return text;
+    const head = text.slice(0, from), name = text.slice(from), bare = name.split("(")[0] || name;
+    for (const whole of [`${head}${bare}(…)`, head + bare]) if (bare !== name && wide(whole) <= room) return whole;
+    return longest([...bare], room, (all, most) => `${head}…${all.slice(all.length - most).join("")}`) || cut(text, room);
   }
 
   function axis(svg, x, first, last, width, height) {
@@ -97,7 +110,10 @@
       let path = `M${x(one.ms[0]).toFixed(1)} ${bottom}`;
       const y = value => (bottom - value / tops[side] * (bottom - TOP)).toFixed(1);
       one.ms.forEach((ms, at) => { path += one.step ? `H${x(ms).toFixed(1)}V${y(one.values[at])}` : `L${x(ms).toFixed(1)} ${y(one.values[at])}`; });
-      shape(svg, "path", { class: `area ${kind}${one.step && !side ? " line" : ""}`, d: one.step && !side ? path : `${path}L${x(one.ms[one.ms.length - 1]).toFixed(1)} ${bottom}Z` });
+      const right = x(one.ms[one.ms.length - 1]).toFixed(1), isLine = !side;
+      if (!isLine || !one.step) shape(svg, "path", { class: `area ${kind}${isLine ? " ground" : ""}`, d: `${path}L${right} ${bottom}Z` });
+      // it begins and ends with what is known, and not with nothing
+      if (isLine) shape(svg, "path", { class: `area ${kind} line${one.step ? "" : " thin"}`, d: path.replace(/^M([\d.-]+) [\d.-]+[LH][\d.-]+[ V]([\d.-]+)/, "M$1 $2") });
     };
     const points = (one, side, kind) => one.ms.forEach((ms, at) => {
       if (one.ms.length > 800) return;
@@ -128,11 +144,12 @@
     box.classList.toggle("tall", chart.items.length > 25);
     const width = box.clientWidth - 16, ROW = 20, names = Math.min(360, width * 0.45);
     const svg = shape(box, "svg", { height: chart.items.length * ROW + 4, viewBox: `0 0 ${width} ${chart.items.length * ROW + 4}`, role: "img", preserveAspectRatio: "xMinYMin" });
-    const most = Math.max(...chart.items.map(item => item.value));
+    // the others together may be many times what the first of all is: they are cut, and pale
+    const single = chart.items.filter(item => !item.others), most = Math.max(...(single.length ? single : chart.items).map(item => item.value));
     chart.items.forEach((item, at) => {
-      const long = Math.max(1, item.value / most * (width - names - 100));
+      const long = Math.max(1, Math.min(1, item.value / most) * (width - names - 100));
       shape(svg, "text", { class: "name", x: names - 8, y: at * ROW + 15, "text-anchor": "end" }, (chart.methods ? cutMethod : cut)(item.label, names - 8));
-      hint(shape(svg, "rect", { class: "mark bar", x: names, y: at * ROW + 3, width: long, height: ROW - 5, rx: 2 }), [item.label, amount(item.value, chart.unit), item.hint]);
+      hint(shape(svg, "rect", { class: `mark bar${item.others ? " others" : ""}`, x: names, y: at * ROW + 3, width: long, height: ROW - 5, rx: 2 }), [item.label, amount(item.value, chart.unit), item.hint]);
       shape(svg, "text", { x: names + long + 6, y: at * ROW + 15 }, chart.unit === "bytes" ? amount(item.value, "bytes") : `${figures.format(item.value)} ${chart.unit.length < 4 ? chart.unit : ""}`);
     });
   }
@@ -176,20 +193,26 @@
   function waterfall(box, chart) {
     box.classList.toggle("tall", chart.rows.length > 25);
     if (chart.note) element(box, "div", chart.note, "legend");
+    if (chart.rows.some(row => row.wait)) {
+      element(element(box, "div", undefined, "legend"), "span").append(element(box.lastChild.lastChild, "span", undefined, "swatch wait"), "waiting for a connection");
+    }
     const width = box.clientWidth - 16, ROW = 18, names = Math.min(320, width * 0.4), height = chart.rows.length * ROW + 24;
     const svg = shape(box, "svg", { height, viewBox: `0 0 ${width} ${height}`, role: "img", preserveAspectRatio: "xMinYMin" });
     let first = Infinity, last = -Infinity;
     for (const row of chart.rows) { first = Math.min(first, row.start); last = Math.max(last, row.start + (row.length || 0)); }
     if (chart.end !== undefined) last = Math.min(last, chart.end);
     if (!(last > first)) last = first + 1;
-    const x = ms => names + (Math.min(ms, last) - first) / (last - first) * (width - names - 70);
+    const told = row => row.length === null ? "no end" : `${figures.format(row.length)} ms`;
+    const room = 10 + Math.max(60, ...chart.rows.map(row => wide(told(row))));
+    const x = ms => names + (Math.min(ms, last) - first) / (last - first) * (width - names - room);
     chart.rows.forEach((row, at) => {
       const begin = Math.min(row.depth, 8) * 10, y = at * ROW, end = row.length === null ? last : row.start + row.length;
       if (!row.depth && at) shape(svg, "line", { class: "grid", x1: 0, x2: width, y1: y, y2: y });
       shape(svg, "text", { class: "name", x: begin, y: y + 13 }, row.method === undefined ? cut(row.label, names - begin - 8) : cutMethod(row.label, names - begin - 8, row.method));
-      const said = row.length === null ? "no end" : `${figures.format(row.length)} ms`;
+      const said = told(row);
       hint(shape(svg, "rect", { class: `mark span${row.bad ? " bad" : ""}`, x: x(row.start), y: y + 3, width: Math.max(2, x(end) - x(row.start)), height: ROW - 6, rx: 2, "fill-opacity": row.length === null ? .4 : row.depth ? .7 : 1 }),
         [row.label, chart.since && !row.start ? said : `${said}, ${figures.format(row.start)} ms ${chart.since ? "after the begin" : "after the start"}`, row.hint]);
+      if (row.wait) shape(svg, "rect", { class: "wait", x: x(row.start), y: y + 3, width: Math.min(x(row.start + row.wait), x(end)) - x(row.start), height: ROW - 6 });
       shape(svg, "text", { x: x(end) + 4, y: y + 13 }, said);
     });
     axis(svg, x, first, last, width, height);
@@ -198,7 +221,22 @@
 
   // tables -------------------------------------------------------------------------------------------------------------
 
-  const shown = (value, column) => value === null ? "" : column.number && !column.id && typeof value === "number" ? figures.format(value) : String(value);
+  // as many digits behind the point in a column as one of its values has, so that the points are below each other
+  const formats = [0, 1, 2, 3].map(digits => new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
+  const digits = value => { const behind = figures.format(value).split(".")[1]; return behind ? behind.length : 0; };
+  const isFigure = (value, column) => column.number && !column.id && typeof value === "number" && isFinite(value);
+  function formatOf(column) {
+    if (!column.format) {
+      let most = 0;
+      for (const value of column.values) {
+        if (isFigure(value, column)) most = Math.max(most, digits(value));
+        if (most === 3) break;
+      }
+      column.format = formats[most];
+    }
+    return column.format;
+  }
+  const shown = (value, column) => value === null ? "" : isFigure(value, column) ? formatOf(column).format(value) : String(value);
   function compared(one, other) {
     if (one === null || other === null) return (one === null) - (other === null);  // what has no value is last, either way
     if (typeof one === "number" && typeof other === "number") return one - other;
