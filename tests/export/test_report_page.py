@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -839,6 +840,18 @@ def test_failed_requests_are_red(page: Page, tmp_path: Path) -> None:
     colours = page.value("[...document.querySelectorAll('.chart .mark')].map(one => getComputedStyle(one).fill)")
     assert len(set(colours)) == 2
     assert [colour == colours[0] for colour in colours] == [True, False, False, False, True, False, False, False]
+
+
+def test_a_page_says_when_it_was_recorded(page: Page, tmp_path: Path) -> None:
+    path, out = tmp_path / "page.html", io.BytesIO()
+    start = datetime(2026, 11, 30, 3, 12, 7, 500_000, tzinfo=UTC)
+    report_page.write({"x": Table({"a": [1]})}, out, name="app.nettrace", start=start, seconds=29.96)
+    path.write_bytes(out.getvalue())
+    page.open(path)
+    assert page.value("document.querySelector('h1 small').textContent") == "2026-11-30 03:12:07 UTC, 30.0 s"
+    assert page.value("document.title") == "x of app.nettrace"
+    shown(page, tmp_path, {"x": Table({"a": [1]})})
+    assert page.value("document.querySelector('h1 small')") is None
 
 
 def test_a_chart_over_time_is_as_wide_as_the_recording(page: Page, tmp_path: Path) -> None:

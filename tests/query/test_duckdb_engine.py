@@ -24,6 +24,7 @@ from dotnetdiag.query.duckdb_engine import Database
 from dotnetdiag.query.recordings import OpenTrace
 from dotnetdiag.query.reports import REPORTS
 from dotnetdiag.query.tables import names_of
+from dotnetdiag.table import Table
 from dotnetdiag.trace import header
 from dotnetdiag.trace.header import PAYLOAD
 from dotnetdiag.trace.trace import Trace
@@ -178,6 +179,10 @@ REPORTED: dict[str, tuple[str, Callable[[Trace], Any]]] = {
 }
 
 
+def times_ns(made: Table) -> list[int | None]:
+    return [None if value is None else value.as_py() for value in made.to_arrow(["time"])["time"].cast("int64")]
+
+
 NUMBERED = {"requests"}
 """Rows that others name by their numbers."""
 
@@ -192,13 +197,31 @@ def test_a_report_is_a_table_and_a_function(query: str) -> None:
     )
     made = trace.sql(f"from {query}")
     numbers = ("row",) if query in NUMBERED else ()
-    assert made.columns == ("file", *numbers, *expected.columns)
+    since = next((name for name in ("start_ms", "ms", "queued_ms") if name in expected.columns), None)
+    times = ("time",) if since is not None and "time" not in expected.columns else ()
+    assert made.columns == ("file", *numbers, *times, *expected.columns)
+    if since is not None and times:
+        begin_ns = trace.raw.meaning.info.start_ns
+        assert begin_ns is not None
+        found = [(ns, ms) for ns, ms in zip(times_ns(made), expected.values(since), strict=True)]
+        assert all((ns is None) == (ms is None) for ns, ms in found)
+        assert all(abs(ns - begin_ns - 1e6 * ms) < 1000 for ns, ms in found if ns is not None and ms is not None)
     assert all(made.values(name) == list(range(len(expected))) for name in numbers)
     assert len(made) == len(expected)
     for name in expected.columns:
         assert made.values(name) == as_sql_has(expected.to_arrow([name])[name].to_pylist()), name
     if "(" not in query:
         assert one(trace, f"select count(*) from {query}()") == len(expected)
+
+
+def test_what_duckdb_cannot_do_with_exact_times_is_told_in_a_line_that_says_what_to_write() -> None:
+    trace = opened("gccollect-10.nettrace")
+    with pytest.raises(UsageError, match=r"write time::timestamptz\)$") as caught:
+        trace.sql('select e.time - g.time from "GC/Start" e join gc g on e."Count" = g.number')
+    assert len(str(caught.value)) < 400
+    near = """select max(abs(epoch_us(e.time::timestamptz) - epoch_us(g.time::timestamptz)))
+              from "GC/Start" e join gc g on e."Count" = g.number"""
+    assert one(trace, near) <= 1
 
 
 @pytest.mark.parametrize("where", ["", "where r.parent is not null and r.depth > 1 limit 3"])

@@ -18,6 +18,8 @@ from dotnetdiag.cli.shown import KINDS, OTHERS
 from dotnetdiag.errors import UsageError, WrongCombination
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dotnetdiag.recipes.pdb_files import PdbFiles
     from dotnetdiag.table import Table
     from dotnetdiag.trace.trace import Trace
@@ -227,10 +229,11 @@ def deliver(
     *,
     name: str,
     rows: Callable[[], Table],
-    seconds: Callable[[], float] | None = None,
+    recorded: Callable[[], tuple[datetime | None, float]] | None = None,
     **shown: Any,
 ) -> None:
-    """Write a report of a kind where the options say: as a page, or its tables to a file. ``seconds`` tells how long was recorded. It is
+    """Write a report of a kind where the options say: as a page, or its tables to a file. ``recorded`` tells since when, and for how many
+    seconds. It is
     printed (``shown``: as for ``show``) where they say nothing, and in a form for programs beside a page.
     """
     page, output, all_files = page_option(), output_option(form), several()
@@ -244,8 +247,8 @@ def deliver(
 
     if page is not None:
         is_printed = _is_printed_beside_a_page(form)
-        lasted = None if seconds is None else seconds()
-        written = write_page({kind: made}, page, name=name, seconds=lasted, force=is_forced())
+        start, seconds = (None, None) if recorded is None else recorded()
+        written = write_page({kind: made}, page, name=name, start=start, seconds=seconds, force=is_forced())
         say_written(page, written, aside=is_printed)
         if is_printed:
             show(form, rows, **shown)
@@ -285,7 +288,7 @@ def answer(
         form,
         name=trace.name,
         rows=lambda: made.rows,
-        seconds=lambda: trace.duration.total_seconds(),
+        recorded=lambda: (trace.start, trace.duration.total_seconds()),
         people=lambda: people(made),
         document=made.document,
         digits=3,

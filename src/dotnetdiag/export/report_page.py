@@ -16,6 +16,7 @@ import io
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import datetime
 from typing import IO, Any
 
 import numpy as np
@@ -59,10 +60,11 @@ def write(
     *,
     name: str = "",
     flame: StackProfile | None = None,
+    start: datetime | None = None,
     seconds: float | None = None,
 ) -> None:
-    """Write reports by their kinds, in this order, and a flame graph of ``flame`` behind them. ``name`` is that of the recording, which took so many
-    ``seconds``.
+    """Write reports by their kinds, in this order, and a flame graph of ``flame`` behind them. ``name`` is that of the recording, which began at
+    ``start`` and took so many ``seconds``.
     """
     end_ms = None if seconds is None else 1000.0 * seconds
     tabs = [_tab(kind, made, end_ms) for kind, made in reports.items()]
@@ -70,7 +72,9 @@ def write(
         empty: dict[str, Any] = {"totals": [], "findings": [], "facts": [], "chart": None, "tables": []}
         tabs.append({"name": FLAME_GRAPH, **empty, "flame": _flame(flame)})
     what = next(iter(reports)) if len(reports) == 1 else "report"
-    data = {"title": clean(f"{what} of {name}" if name else what), "tabs": tabs}
+    when = "" if start is None else f"{start:%Y-%m-%d %H:%M:%S} UTC"
+    when += f", {seconds:,.1f} s" if when and seconds is not None else ""
+    data = {"title": clean(f"{what} of {name}" if name else what), "when": when, "tabs": tabs}
     PAGE.write(data, file)
 
 

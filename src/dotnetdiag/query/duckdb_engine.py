@@ -30,6 +30,9 @@ _FILE_END = '"'
 _SHOW = re.compile(r"\s*show\s+(?:all\s+)?tables\s*;?\s*", re.IGNORECASE)
 _SILENT = ("CREATE", "DROP", "ALTER", "INSERT", "UPDATE", "DELETE")
 """Statements that answer with nothing, which DuckDB says as a table of no rows."""
+_LONG = 400
+"""Characters of an error from which on functions that might have been meant are left out: of ``-`` there are 39."""
+_EXACT_TIME = "TIMESTAMPTZ_NS"
 _MACRO = re.compile(r"[Mm]acro \"?(?P<name>[a-z]+)")
 _OPEN = {"python_enable_replacements": "false"}
 """Of every database: DuckDB would see no variables but those of this file, which may be called as events are."""
@@ -205,6 +208,10 @@ class Database:
     def _refusal(self, error: Exception) -> UsageError:
         """What DuckDB says, without the place where it says it."""
         said = " ".join(str(error).partition("\n\nLINE ")[0].split())
+        if len(said) > _LONG:
+            said = said.partition(" Candidate functions:")[0]
+        if _EXACT_TIME in said:
+            said += " (DuckDB computes little with times to the nanosecond: write time::timestamptz)"
         called = _MACRO.search(said)
         report = None if called is None else REPORTS.get(called["name"])
         if report is not None and report.arguments:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -37,6 +37,12 @@ EVENTS = "events"
 FRAMES = "frames"
 ROW = "row"
 """Of a report whose rows are named elsewhere (``parent``, ``request_row``): the number of each in its recording, from 0."""
+TIME = "time"
+"""Of a report when each row began, in UTC."""
+_SINCE_START = ("start_ms", "ms", "queued_ms")
+"""Columns of reports that say when a row began, in ms since the start of the recording."""
+_MOST_MS = 7e12
+"""Beyond it 64 bits hold no time of ours."""
 ALL_EVENTS = (
     "time", "ms", "pid", "tid", "provider", "event", "id", "version", "level", "opcode", "keywords", "activity", "related",
     "bytes", "stack_id", "leaf", FRAMES,
@@ -196,10 +202,33 @@ class AllEvents:
         return ()
 
 
-class _RowWindow:
-    """Some rows of a table. ``names`` are its columns by those of ours, None: the number of the row."""
+Made: TypeAlias = "str | Callable[[Table, Array], Column]"
+"""A column of a table by its name, or what makes one of some rows."""
 
-    def __init__(self, table: Table, names: Mapping[str, str | None], rows: Array) -> None:
+
+def _row_numbers(_: Table, rows: Array) -> Column:
+    return Scalar(rows, None, Kind.I8)
+
+
+def _times(since: str, start_ns: int) -> Callable[[Table, Array], Column]:
+    """When rows began, in UTC, of a column that says so in ms since the start."""
+
+    def made(table: Table, rows: Array) -> Column:
+        column = table[since].take(rows)
+        ms = column.numpy().astype(np.float64)
+        known = np.abs(ms) < _MOST_MS
+        if column.valid is not None:
+            known &= column.valid
+        utc = start_ns + np.round(np.where(known, ms, 0.0) * 1e6).astype(np.int64)
+        return Scalar(utc, None if known.all() else known, Kind.TIMESTAMP)
+
+    return made
+
+
+class _RowWindow:
+    """Some rows of a table. ``names`` are its columns by those of ours, or make them."""
+
+    def __init__(self, table: Table, names: Mapping[str, Made], rows: Array) -> None:
         self._table, self._names, self._rows = table, names, rows
 
     def __len__(self) -> int:
@@ -207,7 +236,7 @@ class _RowWindow:
 
     def column(self, name: str) -> Column:
         own = self._names[name]
-        return Scalar(self._rows, None, Kind.I8) if own is None else self._table[own].take(self._rows)
+        return self._table[own].take(self._rows) if isinstance(own, str) else own(self._table, self._rows)
 
     def take(self, rows: Array) -> _RowWindow:
         return _RowWindow(self._table, self._names, self._rows[rows])
@@ -234,10 +263,14 @@ class ReportRows:
             self._of = trace, self._report.of(trace, self._arguments)
         return self._of[1]
 
-    def _names(self, table: Table) -> dict[str, str | None]:
-        ours = [ROW] if self._report.numbered else []
+    def _names(self, trace: Trace, table: Table) -> dict[str, Made]:
+        ours: dict[str, Made] = {ROW: _row_numbers} if self._report.numbered else {}
+        since = next((name for name in _SINCE_START if name in table), None)
+        start_ns = trace.raw.meaning.info.start_ns
+        if since is not None and start_ns is not None and TIME not in table:
+            ours[TIME] = _times(since, start_ns)
         names = zip(distinct_names(table.columns, [FILE, *ours]), table.columns, strict=True)
-        return {**dict.fromkeys(ours), **dict(names)}
+        return {**ours, **dict(names)}
 
     def schema(self, trace: Trace) -> pyarrow.Schema | None:
         """The report's columns, of no kind where no row has a value; None where the recording lacks events that are named."""
@@ -245,9 +278,9 @@ class ReportRows:
         if not self._has(trace):
             return None
         table = self._table(trace)
-        names = self._names(table)
+        names = self._names(trace, table)
         found = schema_of(list(names), _RowWindow(table, names, np.arange(0)).column)
-        nothing = {name for name, own in names.items() if own is not None and _says_nothing(table[own])}
+        nothing = {name for name, own in names.items() if isinstance(own, str) and _says_nothing(table[own])}
         return pa.schema([one.with_type(pa.null()) if one.name in nothing else one for one in found])
 
     def count(self, trace: Trace) -> int:
@@ -257,7 +290,7 @@ class ReportRows:
     def windows(self, trace: Trace) -> Iterator[Window]:
         """The rows in the report's order."""
         table = self._table(trace)
-        names = self._names(table)
+        names = self._names(trace, table)
         for first in range(0, len(table), WINDOW_ROWS):
             yield _RowWindow(table, names, np.arange(first, min(first + WINDOW_ROWS, len(table))))
 

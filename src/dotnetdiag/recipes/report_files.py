@@ -11,6 +11,8 @@ from dotnetdiag.export import find_format, format_of
 from dotnetdiag.recipes.outputs import check_outputs, replacing
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dotnetdiag.analysis.advice_report import AdviceReport
     from dotnetdiag.analysis.report import Report
     from dotnetdiag.analysis.stack_profile import StackProfile
@@ -42,16 +44,18 @@ def write_page(
     *,
     name: str,
     flame: StackProfile | None = None,
+    start: datetime | None = None,
     seconds: float | None = None,
     force: bool = False,
 ) -> int:
-    """Write reports by their kinds as one page, with a flame graph behind them; gives its bytes. ``seconds``: how long was recorded. Raises
+    """Write reports by their kinds as one page, with a flame graph behind them; gives its bytes. ``start`` and ``seconds``: since when, and for how
+    long, was recorded. Raises
     OutputExists and OutputError.
     """
     from dotnetdiag.export import report_page
 
     with replacing(path, force=force) as file:
-        report_page.write(reports, file, name=name, flame=flame, seconds=seconds)
+        report_page.write(reports, file, name=name, flame=flame, start=start, seconds=seconds)
         return file.tell()
 
 
@@ -102,7 +106,9 @@ def everything_as_page(trace: Trace, path: Path, *, force: bool = False) -> int:
 
     made = everything(trace)
     seconds = trace.duration.total_seconds()
-    return write_page(made.reports, path, name=trace.name, flame=made.cpu, seconds=seconds, force=force)
+    return write_page(
+        made.reports, path, name=trace.name, flame=made.cpu, start=trace.start, seconds=seconds, force=force
+    )
 
 
 def _format(path: Path, form: str | None) -> Any:

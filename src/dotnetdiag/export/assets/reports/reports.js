@@ -341,6 +341,7 @@
 
   document.title = data.title;
   document.getElementById("title").textContent = data.title;
+  if (data.when) element(document.getElementById("title"), "small", data.when);
   data.tabs.forEach((tab, number) => {
     const button = element(bar, "button", tab.name, tab.flame || tab.chart || tab.tables.length || tab.name === "advice" ? "" : "empty");
     button.type = "button";
