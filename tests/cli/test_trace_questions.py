@@ -247,7 +247,9 @@ def test_one_of_something_is_called_so(capsys: pytest.CaptureFixture[str]) -> No
     said = "1 assembly loaded; 1 bind in 1.000 ms, 0 failed; 1 load of a type in 2.000 ms"
     assert capsys.readouterr().out.splitlines() == [said]
     totals = SimpleNamespace(count=1, chains=1, deepest=1, blocking=1, unfinished=0, awaits_ms={})
-    made = SimpleNamespace(notes=(), totals=totals, by_method=Table({"count": []}), chains=Table({"chain": []}))
+    made = SimpleNamespace(
+        notes=(), totals=totals, by_method=Table({"count": [], "blocking": []}), chains=Table({"chain": []})
+    )
     show_tasks(made, 1)
     assert capsys.readouterr().out.splitlines()[0] == "1 await in 1 chain, at most 1 deep, 1 blocks its thread"
 
@@ -675,6 +677,23 @@ def test_parts_alone_are_shown_where_there_are_no_requests(tmp_path: Path) -> No
             writer.write_event(number, number, b"", thread=1, activity=UUID(int=1))
     lines = run("trace", "report", str(path), "requests").stdout.splitlines()
     assert next(line for line in lines if not line.startswith("note: ")) == "1 dns"
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_who_blocks_threads_is_shown_though_others_took_longer(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"method": f"app!App.{name}()", "count": 9, "own_ms": ms, "total_ms": ms, "max_ms": ms, "blocking": blocking}
+        for name, ms, blocking in (("Awaits", 900.0, 0), ("Waits", 90.0, 2), ("Blocks", 9.0, 7))
+    ]
+    totals = SimpleNamespace(count=27, blocking=9, unfinished=0, chains=0, deepest=1, awaits_ms={})
+    made: Any = SimpleNamespace(notes=(), totals=totals, by_method=Table.of_rows(rows), chains=Table({}))
+    show_tasks(made, number)
+    lines = capsys.readouterr().out.splitlines()
+    begin = next((at for at, line in enumerate(lines) if "where threads are blocked" in line), None)
+    assert (begin is not None) == (number in (1, 2))
+    if begin is not None:
+        shown = [line.split()[0] for line in lines[begin + 1 : begin + 3]]
+        assert shown == ["7", "2" if number == 2 else "1"]  # with one row it is the line that says how many more
 
 
 def test_what_to_record_for_requests_is_the_same_wherever_it_is_told() -> None:

@@ -15,6 +15,19 @@ ROWS = 5
 """Of each table, where nobody says how many."""
 
 
+def _blocking(made: TaskReport, number: int) -> None:
+    """Who blocks threads, where the table before does not have all of them: what awaits that took the time is told there."""
+    blocking = made.by_method.values("blocking")
+    at = sorted((row for row, count in enumerate(blocking) if count), key=lambda row: -(blocking[row] or 0))
+    if all(row < number for row in at):
+        return
+    rows = [made.by_method[row] for row in at[:number]]
+    echo()
+    columns = [(f"{row['blocking']:,}", f"{row['total_ms']:,.3f}", row["method"]) for row in rows]
+    table(("blocking", "total ms", "where threads are blocked"), columns, right=("blocking", "total ms"), shorten=cut)
+    say_more(len(at) - number)
+
+
 def show(made: TaskReport, number: int) -> None:
     """Print it for people: ``number`` rows of each table."""
     for note in made.notes:
@@ -38,6 +51,8 @@ def show(made: TaskReport, number: int) -> None:
     echo(f"ms: {parts}" if parts else "how long they took is not told")
     of = ("own_ms", "total_ms", "max_ms", *(("blocking",) if totals.blocking else ()))
     figures(made.by_method, ("method",), number, of=of)
+    if totals.blocking and number:
+        _blocking(made, number)
     chains = [
         ("" if row["duration_ms"] is None else f"{row['duration_ms']:,.3f}", row["chain"])
         for row in made.chains[:number].to_pylist()
