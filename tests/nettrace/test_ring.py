@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -139,19 +140,25 @@ def seconds(snapshot: Snapshot | None) -> tuple[float, float]:
     return begin_s, end_s
 
 
-def test_a_snapshot_says_from_when_to_when_it_is() -> None:
-    """Also when nothing has come for long; and events that are older than the window belong to what it says."""
-    data = with_points(data_of("events-10.nettrace"), 100, 5)
-    contents = read(data)
+def fed(ring: Ring, data: bytes) -> Iterator[tuple[float, int]]:
+    """Blocks come one by one, each as soon as its last event has happened, 1,000 s being the start: when, and how many events have come."""
+    contents, at = read(data), 0
     assert contents.info is not None
-    ring, at = Ring(window_s=2.0, size_bytes=1 << 30), 0
     for block in iter_blocks(data):
         known = read(data[: block.end]).headers.time
         latest = int(known.max()) if len(known) else contents.info.sync_ticks
         now = 1000.0 + (latest - contents.info.sync_ticks) / contents.info.frequency
         ring.feed(data[at : block.end], now)
         at = block.end
-        if len(known) > 100:
+        yield now, len(known)
+
+
+def test_a_snapshot_says_from_when_to_when_it_is() -> None:
+    """Also when nothing has come for long; and events that are older than the window belong to what it says."""
+    data = with_points(data_of("events-10.nettrace"), 100, 5)
+    ring = Ring(window_s=2.0, size_bytes=1 << 30)
+    for now, known in fed(ring, data):
+        if known > 100:
             begin_s, end_s = seconds(ring.snapshot(now))
             assert end_s == pytest.approx(now - 1000.0, abs=1e-6)
             assert begin_s <= max(0.0, end_s - 2.0) + 1e-6
@@ -183,15 +190,8 @@ def test_a_block_that_says_no_times_tells_none(times: tuple[int, int]) -> None:
 
 def test_what_came_while_the_last_of_a_window_was_waited_for_belongs_to_what_it_says() -> None:
     data = with_points(data_of("events-10.nettrace"), 100, 5)
-    contents = read(data)
-    assert contents.info is not None
-    ring, at = Ring(window_s=2.0, size_bytes=1 << 30), 0
-    for block in iter_blocks(data):
-        known = read(data[: block.end]).headers.time
-        latest = int(known.max()) if len(known) else contents.info.sync_ticks
-        now = 1000.0 + (latest - contents.info.sync_ticks) / contents.info.frequency
-        ring.feed(data[at : block.end], now)
-        at = block.end
+    ring = Ring(window_s=2.0, size_bytes=1 << 30)
+    *_, (now, _) = fed(ring, data)
     ring.asked_at = now - 0.5
     _, end_s = seconds(ring.snapshot(now))
     assert end_s == pytest.approx(now - 1000.0, abs=1e-6)

@@ -5,13 +5,13 @@ for as long as it likes.
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 from weakref import WeakSet
 
 from requests.adapters import HTTPAdapter
+
+from dotnetdiag.recipes.timed import called_after
 
 
 class CutAdapter(HTTPAdapter):
@@ -46,16 +46,9 @@ class CutAdapter(HTTPAdapter):
                 with suppress(OSError):
                     socket.socket.shutdown(sock, socket.SHUT_RDWR)  # past TLS, of which another thread is in the middle
 
-    @contextmanager
-    def limited(self, seconds: float) -> Iterator[None]:
+    def limited(self, seconds: float) -> AbstractContextManager[None]:
         """What is under way in the block for longer is cut."""
-        timer = threading.Timer(seconds, self.cut)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
+        return called_after(seconds, self.cut)
 
     def _know(self, manager: Any) -> None:
         adapter = self

@@ -6,9 +6,11 @@ Who collects garbage without a pause keeps the thread that answers us waiting: r
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+
+from dotnetdiag.recipes.timed import called_after
 
 START_TIMEOUT_S = 180.0
 """For the answer to a request that begins a session."""
@@ -23,13 +25,6 @@ def say_nothing(waited_s: float, limit_s: float) -> None:
     """A :data:`Late` that nobody hears."""
 
 
-@contextmanager
-def told_when_late(late: Late) -> Iterator[None]:
+def told_when_late(late: Late) -> AbstractContextManager[None]:
     """Around a request that begins a session."""
-    timer = threading.Timer(LATE_S, late, (LATE_S, START_TIMEOUT_S))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+    return called_after(LATE_S, partial(late, LATE_S, START_TIMEOUT_S))
