@@ -7,6 +7,9 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
+BIDI = (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+"""Characters that have no form, and turn round what follows them in the line, or break it."""
+
 
 class _Later:
     """In place of a pattern; what was asked of it once it has itself."""

@@ -33,7 +33,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export import report_charts, report_page
 from dotnetdiag.export.report_charts import LONGEST_LABEL, MOST_ITEMS, MOST_POINTS, MOST_SPANS, MOST_WITHIN, chart_of
 from dotnetdiag.export.report_page import EXACT, LONGEST_CELL, MOST_ROWS
-from dotnetdiag.export.texts import clean
+from dotnetdiag.export.texts import plain
 from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.table import Table, parts
 from dotnetdiag.table.parts import PART_ROWS
@@ -908,6 +908,19 @@ def test_a_filter_keeps_rows_that_have_all_words(page: Page, tmp_path: Path) -> 
     assert page.text(".tools span") == "11 of 1,000 rows"
 
 
+def test_a_name_turns_no_sentence_round(page: Page, tmp_path: Path) -> None:
+    text = "120 exceptions were thrown (\u202eevil\u2066); 120 of these by App.Main"
+    findings = Table({"severity": [5.0], "question": ["exceptions"], "text": [text]})
+    lacking: dict[str, str] = {}
+    made = SimpleNamespace(
+        findings=findings, unnamed=(), lacking=lacking, notes=(f"of {text}",), table=lambda: findings
+    )
+    shown(page, tmp_path, {"advice": made})
+    expected = "120 exceptions were thrown (\\u202eevil\\u2066); 120 of these by App.Main"
+    assert page.value("document.querySelector('.findings li').firstChild.textContent") == expected
+    assert "\u202e" not in page.value("document.body.textContent")
+
+
 def test_hostile_names_are_names_in_charts_tables_tabs_and_titles(page: Page, tmp_path: Path) -> None:
     names = [*HOSTILE_NAMES, "\u202eright to left", "<img src=x onerror=window.hacked=8>"]
     made = types(names, [float(100 - at) for at in range(len(names))])
@@ -918,7 +931,7 @@ def test_hostile_names_are_names_in_charts_tables_tabs_and_titles(page: Page, tm
     page.open(path)
     assert page.text("h1") == f"report of {evil}"
     assert marks(page) == len(names)
-    expected = [clean(one) if len(one) <= LONGEST_CELL else None for one in names]
+    expected = [plain(one) if len(one) <= LONGEST_CELL else None for one in names]
     found = column(page, 1)
     assert [one if text is not None else None for one, text in zip(found, expected, strict=True)] == expected
     for name in ("__proto__", evil, "flame graph"):

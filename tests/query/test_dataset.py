@@ -194,6 +194,22 @@ def test_names_that_are_not_there_are_told(folder: Path) -> None:
         list(made.batches(3))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["run [1].nettrace", "what?.nettrace", "a*b.nettrace"])
+def test_a_file_elsewhere_that_is_called_as_a_pattern_is_read_by_its_name(name: str) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe(f"/called/{name}", data_of(named("gccollect-10")))
+    memory.pipe("/called/axb.nettrace", data_of(named("events-10")))
+    try:
+        listed = [one for one in dd.dataset("memory://called/*.nettrace").files if one.endswith(name)]
+        assert len(listed) == 1
+        found = dd.dataset(listed)
+        assert found.files == tuple(listed)
+        expected = len(Trace(data_of(named("gccollect-10"))).events())
+        assert found.sql("select count(*) from events").to_pylist() == [{"count_star()": expected}]
+    finally:
+        memory.rm("/called", recursive=True)
+
+
 def test_what_is_wrong_with_a_recording_elsewhere_names_its_address() -> None:
     """And not the file that it was fetched into, which is gone."""
     memory, whole = fsspec.filesystem("memory"), bytearray(data_of(named("events-10")))

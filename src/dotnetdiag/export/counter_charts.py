@@ -11,7 +11,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.counters import CounterLine, Counters
 from dotnetdiag.analysis.profile import Array
 from dotnetdiag.errors import UsageError
-from dotnetdiag.export.texts import clean
+from dotnetdiag.export.texts import plain
 
 MOST_POINTS = 1 << 18
 """Of all charts together: some megabytes of a page."""
@@ -59,9 +59,9 @@ def charts_of(counters: Counters) -> tuple[list[Chart], int]:
         process = f" of process {first.pid}" if several and first.pid is not None else ""
         charts.append(
             Chart(
-                title=clean(f"{first.provider}: {first.name}{process}"),
-                unit=clean(some[0].unit),
-                description=clean(first.instrument.description),
+                title=plain(f"{first.provider}: {first.name}{process}"),
+                unit=plain(some[0].unit),
+                description=plain(first.instrument.description),
                 lines=[_drawn(line, step) for line in some],
             )
         )
@@ -76,4 +76,4 @@ def _chart(line: CounterLine) -> tuple[str, str, int | None, str, str]:
 def _drawn(line: CounterLine, step: int) -> ChartLine:
     values = line.values[::step]
     values = np.where(np.isfinite(values), np.clip(values, -_MOST, _MOST), np.nan)
-    return ChartLine(label=clean(line.label), ms=line.ms[::step], values=values)
+    return ChartLine(label=plain(line.label), ms=line.ms[::step], values=values)

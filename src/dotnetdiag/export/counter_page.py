@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from dotnetdiag.export.counter_charts import ChartLine, charts_of, counters_only
 from dotnetdiag.export.pages import Page
-from dotnetdiag.export.texts import clean
+from dotnetdiag.export.texts import plain
 
 PAGE = Page(
     title="Counters", body="counters/counters.html", styles=["counters/counters.css"], scripts=["counters/counters.js"]
@@ -26,8 +26,8 @@ def write(result: object, file: IO[bytes], *, name: str = "") -> None:
     facts = [f"{len(counters):,} values of {len(counters.series):,} series", str(counters.rows.losses), *counters.notes]
     facts += [f"{left_out:,} points are left out"] if left_out else []
     data = {
-        "title": clean(f"Counters of {name}" if name else "Counters"),
-        "facts": [clean(fact) for fact in facts if fact],
+        "title": plain(f"Counters of {name}" if name else "Counters"),
+        "facts": [plain(fact) for fact in facts if fact],
         "charts": [
             {
                 "title": chart.title,

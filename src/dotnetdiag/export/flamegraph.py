@@ -30,7 +30,7 @@ from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export.pages import Page
 from dotnetdiag.export.sums import sums_of
-from dotnetdiag.export.texts import clean, frame_texts, profile_only
+from dotnetdiag.export.texts import frame_texts, plain, profile_only
 from dotnetdiag.export.walk import Walk, runs, walk
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.frame import Frame, FrameKind
@@ -125,10 +125,10 @@ def _of_profile(profile: StackProfile, style: Style | None) -> dict[str, Any]:
         times = None
     return {
         "kind": "profile",
-        "title": clean(": ".join(part for part in (_file_name(origin), profile.name) if part)),
+        "title": plain(": ".join(part for part in (_file_name(origin), profile.name) if part)),
         "root": "all",
-        "facts": [clean(fact) for fact in facts if fact],
-        "threads": [clean(thread.label) for thread in profile.threads],
+        "facts": [plain(fact) for fact in facts if fact],
+        "threads": [plain(thread.label) for thread in profile.threads],
         "states": names,
         "hints": list(hints.values()),
         **_tree(profile, paths, style),
@@ -173,9 +173,9 @@ def _of_diff(diff: ProfileDiff, style: Style | None) -> dict[str, Any]:
         facts += [f"{label}: {text}" for text in _shortcomings(origin)]
     return {
         "kind": "difference",
-        "title": clean(f"{_file_name(other) or 'after'} against {_file_name(one) or 'before'}"),
+        "title": plain(f"{_file_name(other) or 'after'} against {_file_name(one) or 'before'}"),
         "root": "all",
-        "facts": [clean(fact) for fact in facts],
+        "facts": [plain(fact) for fact in facts],
         "threads": [],
         "states": [],
         "hints": [],
@@ -218,7 +218,7 @@ def _tree(result: StackProfile | ProfileDiff, paths: Walk, style: Style | None) 
 def label(frame: Frame) -> str:
     """The name as in C#, without the namespace."""
     name, namespace = frame.name(Style.SHORT), frame.namespace
-    return clean(name.removeprefix(f"{namespace}.") if namespace else name)
+    return plain(name.removeprefix(f"{namespace}.") if namespace else name)
 
 
 def _places(paths: Walk, nodes: int) -> Array:
@@ -235,7 +235,7 @@ def _rows(where: Array, key: Array, weight: Array, unit: str) -> dict[str, Any]:
     value = np.rint(weight if whole else weight / _SCALE)
     columns = {"node": np.diff(where[order], prepend=0), "key": key[order], "value": value[order].astype(np.int64)}
     return {
-        "unit": clean(unit),
+        "unit": plain(unit),
         "scale": 1 if whole else _SCALE,
         "rows": {name: column.tolist() for name, column in columns.items()},
     }

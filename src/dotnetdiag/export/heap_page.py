@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from dotnetdiag.export.pages import Page
-from dotnetdiag.export.texts import clean
+from dotnetdiag.export.texts import plain
 from dotnetdiag.heap.advice import unreached_bytes
 from dotnetdiag.heap.heap import Heap
 from dotnetdiag.heap.holders import is_pseudo_node
@@ -46,12 +46,12 @@ def _data(heap: Heap) -> dict[str, Any]:
         numbers.setdefault(key, len(numbers))
     figures = dict(zip(keys, zip(*(types.values(one) for one in _FIGURES), strict=True), strict=True))
     return {
-        "title": clean(f"Heap of {heap.facts.process or 'a process'}"),
-        "facts": [clean(fact) for fact in _facts(heap)],
+        "title": plain(f"Heap of {heap.facts.process or 'a process'}"),
+        "facts": [plain(fact) for fact in _facts(heap)],
         "tree": tree,
         "types": {
-            "name": [clean(name or "-") for name, _ in numbers],
-            "module": [clean((module or "").replace("\\", "/").rpartition("/")[2]) for _, module in numbers],
+            "name": [plain(name or "-") for name, _ in numbers],
+            "module": [plain((module or "").replace("\\", "/").rpartition("/")[2]) for _, module in numbers],
             "pseudo": [int(module is None and (name or "").startswith("[")) for name, module in numbers],
             **{
                 called: [figures.get(key, (0, 0, 0))[place] for key in numbers]
@@ -118,7 +118,7 @@ def _paths(heap: Heap, numbers: dict[tuple[str | None, str | None], int]) -> dic
                 "count": way["count"],
                 "bytes": way["bytes"],
                 "shortest": way["is_shortest"],
-                "path": [clean(step) for step in way["path"]],
+                "path": [plain(step) for step in way["path"]],
             }
             for way in ways_to_types(heap, kinds[key], _WAYS).to_pylist()
         ]

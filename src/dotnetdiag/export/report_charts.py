@@ -24,7 +24,7 @@ from dotnetdiag.analysis.log_entries import WORSE
 from dotnetdiag.analysis.profile import Array
 from dotnetdiag.analysis.request_spans import DEEPEST
 from dotnetdiag.analysis.slow_requests import answers
-from dotnetdiag.export.texts import clean
+from dotnetdiag.export.texts import plain
 from dotnetdiag.table import Table
 from dotnetdiag.table.parts import parts, rows_at
 from dotnetdiag.trace.distinct import distinct
@@ -151,7 +151,7 @@ def _items(
 
 def text(value: str) -> str:
     """A text as a chart has it: a label, not a book."""
-    return clean(value if len(value) <= LONGEST_LABEL else f"{value[:LONGEST_LABEL]}…")
+    return plain(value if len(value) <= LONGEST_LABEL else f"{value[:LONGEST_LABEL]}…")
 
 
 def _gc(made: Any) -> Chart | None:

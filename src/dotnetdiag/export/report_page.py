@@ -28,7 +28,7 @@ from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.pages import Page
 from dotnetdiag.export.report_charts import chart_of, held, numbers
-from dotnetdiag.export.texts import clean
+from dotnetdiag.export.texts import plain
 from dotnetdiag.table import Table
 from dotnetdiag.table.html import heading
 from dotnetdiag.table.parts import parts, rows_at
@@ -74,7 +74,7 @@ def write(
     what = next(iter(reports)) if len(reports) == 1 else "report"
     when = "" if start is None else f"{start:%Y-%m-%d %H:%M:%S} UTC"
     when += f", {seconds:,.1f} s" if when and seconds is not None else ""
-    data = {"title": clean(f"{what} of {name}" if name else what), "when": when, "tabs": tabs}
+    data = {"title": plain(f"{what} of {name}" if name else what), "when": when, "tabs": tabs}
     PAGE.write(data, file)
 
 
@@ -103,7 +103,7 @@ def _tab(kind: str, made: Any, end_ms: float | None) -> dict[str, Any]:
     facts = [*notes, *losses]
     return {
         "name": kind,
-        "totals": [{"name": clean(name), "value": _cut(value)} for name, value in totals_of(made)],
+        "totals": [{"name": plain(name), "value": _cut(value)} for name, value in totals_of(made)],
         "findings": findings,
         "facts": [_cut(one) for one in facts],
         "chart": chart_of(kind, made, end_ms),
@@ -220,7 +220,7 @@ def _table(name: str, table: Table, *, slowest_first: bool) -> dict[str, Any]:
         values = [_cell(value) for value in json_values(shown[column])]
         if any(value is not None for value in values):
             is_id = column in IDS or column.endswith("tid")
-            columns.append({"name": clean(heading(shown, column)), "number": numbers, "id": is_id, "values": values})
+            columns.append({"name": plain(heading(shown, column)), "number": numbers, "id": is_id, "values": values})
     note = f"the first {len(shown):,} of {len(table):,} rows; the formats for programs have all" if more else ""
     if more and length is not None and not slowest_first:
         note = f"the {len(shown):,} of {len(table):,} rows with the longest {length}; the formats for programs have all"
@@ -241,7 +241,7 @@ def _cell(value: Any) -> Any:
 
 
 def _cut(text: str) -> str:
-    return clean(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}… ({len(text):,} characters)")
+    return plain(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}… ({len(text):,} characters)")
 
 
 def _flame(profile: StackProfile) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dotnetdiag._dataclasses import replace
+from dotnetdiag._patterns import BIDI
 from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
@@ -16,6 +17,7 @@ from dotnetdiag.trace.method_names import Style
 if TYPE_CHECKING:
     from dotnetdiag.analysis.tracks import Tracks
 
+_TURNING = {code: f"\\u{code:04x}" for code in BIDI if code not in (0x2028, 0x2029)}
 quoted = encode_basestring_ascii
 """A JSON string of a :func:`clean` text, in ASCII: valid in any encoding, and without U+2028."""
 
@@ -25,6 +27,12 @@ def clean(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def plain(text: str) -> str:
+    """As :func:`clean`, for what people read: characters that turn round what follows them are written as such, ``\\u202e``."""
+    text = clean(text)
+    return text if text.isascii() else text.translate(_TURNING)
 
 
 def profile_only(result: object, format_name: str) -> StackProfile:

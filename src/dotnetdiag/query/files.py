@@ -91,6 +91,8 @@ def _matching(path: str, options: Mapping[str, Any]) -> Sequence[str]:
     elif has_magic(path):
         files, inner = _file_system(path, options)
         try:
+            if files.exists(inner):  # it is called so
+                return [path]
             chain = "".join(path.partition("::")[1:])  # where one file system lies in another
             names = sorted(files.unstrip_protocol(name) + chain for name in files.glob(inner))
         except Exception as error:  # each file system has errors of its own
