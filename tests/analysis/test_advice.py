@@ -13,7 +13,7 @@ import pyarrow
 import pytest
 from tests.analysis.test_gc import event
 from tests.analysis.test_requests import said as sources_said
-from tests.analysis.test_thread_pool import adjusted, queued
+from tests.analysis.test_thread_pool import adjusted, begun, queued
 from tests.analysis.test_waits import begins, ends
 from tests.analysis.traces import Seen, external, managed, traced, worker_start
 from tests.nettrace.recordings import data_of, recordings
@@ -248,6 +248,20 @@ def test_requests_that_wait_for_a_connection_are_told(
     made = replace(made, by_route=Table(columns | {"queued": [waited if queue else None]}))
     text = f"{waited} of 6 requests that went out waited 2,566 of 3,600 ms for a connection, 2,566 ms of it those to http://x/slow: {why}"
     assert requests_found(made) == [text] * is_told
+
+
+@pytest.mark.parametrize(("waited_ms", "is_named"), [(150, False), (900, True)])
+def test_who_queued_little_of_what_waited_is_not_named(waited_ms: int, is_named: bool) -> None:
+    """Nor is a median of nothing told, where a few of many pieces waited."""
+    core = {"System.Threading.TimerQueue": "/x/System.Private.CoreLib.dll"}
+    quick = [one for at in range(40) for one in (queued(at, 1, at + 100, "App.Quick"), begun(at + 0.1, 2, at + 100))]
+    slow = [queued(50 + at, 1, at, "System.Threading.TimerQueue.Fire") for at in range(4)]
+    ended = [begun(550 + at, 2, at) for at in range(4)]
+    own = [queued(60, 1, 9, "App.Own"), begun(60 + waited_ms, 2, 9)]
+    events = sorted([*quick, *slow, *ended, *own], key=lambda one: one.ms)
+    (found,) = of_pool(threadpool(traced(*events, modules=core)), 1.0)
+    assert ("1 of 45 were queued by App.Own" in found.text) == is_named
+    assert "in the median" not in found.text
 
 
 def test_of_a_recording_how_many_waited_for_a_connection_is_counted() -> None:

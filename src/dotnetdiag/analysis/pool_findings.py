@@ -18,6 +18,10 @@ STARVED_MS = 100.0
 MOST_OF_POOL = 0.5
 """Of what the threads of a pool were seen at: from there on one method is named."""
 MOST_LOOKED_AT = 100
+TOLD_MS = 0.5
+"""Of the median of how long work waited: what is less says nothing of that which waited long."""
+QUEUED_SHARE = 0.25
+"""Of the time that all work waited: who queued less of it is not named."""
 BLOCKED_TIMES = 4
 """So often a pool has taken threads because its own waited for tasks: once or twice is a start."""
 
@@ -40,7 +44,8 @@ def of_pool(
         queue = totals.queue_ms
         least = "at least " if totals.waiting else ""
         has_begun = totals.unfinished < totals.count
-        median = f"in the median {least}{queue['median']:,.0f} ms, " if has_begun else ""
+        told = has_begun and queue["median"] >= TOLD_MS
+        median = f"in the median {least}{queue['median']:,.0f} ms, " if told else ""
         longest = max(queue.get("most", 0.0), *made.starvation.values("longest_ms"))
         text += f": for {totals.starved_ms:,.0f} ms some work had waited for more than 100 ms, {median}{longest:,.0f} ms at most"
         if not has_begun:
@@ -48,7 +53,7 @@ def of_pool(
         elif totals.waiting:
             text += f"; {totals.waiting:,} of {totals.count:,} wait still"
         first = _first_of_program(made)
-        if first is not None:
+        if first is not None and of_all(made.by_method, first, "total_ms") >= QUEUED_SHARE * _waited_ms(made):
             queued = round(of_all(made.by_method, first, "count"))
             text += f"; {queued:,} of {totals.count:,} were queued by {short(first)}"
     if starving:
@@ -59,6 +64,11 @@ def of_pool(
         text += f" (at most {totals.max_threads:,} threads)"
     text += _seen(samples) or _waited(waits, max(totals.starved_ms, STARVED_MS))
     yield Finding(severity=max(share_of(totals.starved_ms, seconds), SOME), question="threadpool", text=text)
+
+
+def _waited_ms(made: ThreadPoolReport) -> float:
+    """How long all of the work waited."""
+    return float(np.nansum(made.by_method.numpy("total_ms"))) if len(made.by_method) else 0.0
 
 
 def _first_of_program(made: ThreadPoolReport) -> str | None:
