@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.analysis.reference import opened
+from tests.analysis.test_waits import ends, gets, wants
+from tests.analysis.traces import traced
 from tests.nettrace.recordings import data_of, recordings
 from tests.shared import needs
 
@@ -44,6 +46,25 @@ def test_requests_lie_within_each_other_as_in_the_report() -> None:
     parents = [-1 if one is None else one for one in report.requests.values("parent")]
     assert slices.parent.tolist() == parents
     assert texts(slices) == [f"{row['kind']} {row['name']}" for row in report.requests]
+
+
+def test_what_has_no_end_lasts_until_its_thread_begins_the_next() -> None:
+    """And one that was tried in vain for nobody knows how long: until the end it would say that the thread stands still."""
+    lock = "System.Threading.Lock"
+    tried = (f"{lock}.TryEnterSlow", f"{lock}.TryEnter_Outlined", "A.M")
+    trace = traced(
+        wants(1, 1, "A.M"),  # its end was lost
+        wants(5, 2, *tried, owner=1),
+        wants(6, 3, "A.M"),
+        wants(10, 1, "A.M"),
+        gets(12, 1, 2.0),
+        ends(100, 4),
+        modules={lock: "/x/System.Private.CoreLib.dll"},
+    )
+    made = tracks(trace)
+    slices = of_kind(made, "Contention")
+    assert (slices.tid.tolist(), (slices.start_ns / 1e6).tolist()) == ([1, 2, 3, 1], [1, 5, 6, 10])
+    assert (slices.end_ns / 1e6).tolist() == [10, 5, made.end_ns / 1e6, 12]
 
 
 @needs("fixtures", "the recording counters-10")

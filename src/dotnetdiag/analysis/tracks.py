@@ -5,7 +5,7 @@ All of it comes from the folds of the questions, in one pass. Times are nanoseco
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -125,7 +125,14 @@ def tracks(trace: Trace, samples: StackProfile | None = None) -> Tracks:
         _slices("GC", gc.collections, end_ns, labels=("generation", "type"), detail="reason", of_threads=False),
         _slices("GC pause", pauses, end_ns, labels=("what",), of_threads=False),
         _slices("JIT", jit.methods, end_ns, length="compile_ms", labels=("method",), detail="tier"),
-        _slices("Contention", contention.waits, end_ns, labels=("method",), detail="lock"),
+        _slices(
+            "Contention",
+            contention.waits,
+            end_ns,
+            labels=("method",),
+            detail="lock",
+            given_up=contention.given_up.values(),
+        ),
         _slices("Wait", waits.waits, end_ns, labels=("source",), detail="method"),
         _slices(REQUESTS, requests.requests, end_ns, labels=("kind", "name"), detail="failure", of_threads=False),
         _slices("Exceptions", exceptions.thrown, end_ns, length="", labels=("type",), detail="message"),
@@ -197,13 +204,21 @@ def _slices(
     labels: Sequence[str],
     detail: str = "",
     of_threads: bool = True,
+    given_up: Iterable[int] = (),
 ) -> Slices:
-    """The rows of a table, ``length`` the column of how long they took; what has no begin is left out."""
+    """The rows of a table, ``length`` the column of how long they took; what has no begin is left out. What has no end lasts until its thread begins
+    the next, or the recording ends; of rows that were ``given_up`` nobody knows for how long they were there.
+    """
     begin = _ns(table.get(start), len(table))
     last = begin.copy()
     if length:
         took = _ns(table.get(length), len(table), missing=-1)
-        last = np.where(took >= 0, begin + took, np.maximum(end_ns, begin))
+        ends = np.full(len(table), end_ns)
+        if of_threads and (took < 0).any():
+            ends = np.minimum(ends, _next_begins(table, begin))
+        last = np.where(took >= 0, begin + took, np.maximum(ends, begin))
+        rows = np.array([*given_up], np.int64)
+        last[rows] = begin[rows]
     parents, requests = table.get("parent"), table.get("request_row")
     return Slices(
         kind=kind,
@@ -217,6 +232,16 @@ def _slices(
         parent=np.full(len(table), -1, np.int64) if parents is None else _whole(parents, len(table), missing=-1),
         request=None if requests is None else _whole(requests, len(table), missing=-1),
     )
+
+
+def _next_begins(table: Table, begin: Array) -> Array:
+    """Of each row when its thread begins the next one; far away where there is none."""
+    pid, tid = (_whole(table.get(name), len(table)) for name in ("pid", "tid"))
+    order = np.lexsort((begin, tid, pid))
+    follows = (np.diff(pid[order]) == 0) & (np.diff(tid[order]) == 0)
+    made = np.full(len(table), np.iinfo(np.int64).max)
+    made[order[:-1]] = np.where(follows, begin[order[1:]], made[order[:-1]])
+    return made
 
 
 def _ns(column: Column | None, count: int, *, missing: int = 0) -> Array:
