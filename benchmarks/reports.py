@@ -1,7 +1,7 @@
 """``trace report FILE gc`` and ``jit`` against TraceEvent's own analysis of the same file: whole processes in alternating pairs; and what the
 other reports take.
 
-    python benchmarks/reports.py [rounds] [--no-record]
+    python benchmarks/reports.py [rounds] [--no-record] [--pairs]
 
 On the traces of :mod:`traces` but ``flood``. Wanted: gc and jit in a fifth of the time of
 ``gcstats`` and ``jitstats``, which read the file with TraceEvent, and each report in 150 MB. Ours print what people read, and then all rows as
@@ -64,6 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("rounds", type=int, nargs="?", default=5)
     parser.add_argument("--no-record", action="store_true", help="do not add a row to RESULTS.md")
+    parser.add_argument("--pairs", action="store_true", help="gc and jit against TraceEvent alone: some minutes")
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     root = unpack()
@@ -92,12 +93,12 @@ def main() -> None:
                 f"{label} theirs s": found.median_b,
                 f"{label} json s": median(as_json),
             }
-    for kind in OTHERS:
+    for kind in () if options.pairs else OTHERS:
         figures[f"{kind} mixed s"] = measured(f"{kind} mixed ours", [*ours, str(trace("mixed")), kind])
-    for kind, of in ROWS:
+    for kind, of in () if options.pairs else ROWS:
         figures[f"{kind} {of} s"] = measured(f"{kind} {of} ours", [*ours, str(trace(of)), kind])
     with TemporaryDirectory() as folder:
-        for of in PAGES:
+        for of in () if options.pairs else PAGES:
             page = str(Path(folder) / f"{of}.html")
             figures[f"page {of} s"] = measured(f"page {of} ours", [*ours, str(trace(of)), "all", "--html", page])
     figures |= {f"{label} MB": peak for label, peak in peaks.items()}

@@ -8,9 +8,9 @@ from dotnetdiag.errors import GrammarError, UnknownName, UsageError
 from dotnetdiag.ipc.constants import DEFAULT_RUNDOWN_KEYWORD
 from dotnetdiag.ipc.eventpipe import Tracepoints
 from dotnetdiag.providers.composition import ProviderSource, compose, with_needed, with_tracepoint
-from dotnetdiag.providers.keywords import CLR_PROVIDER, SAMPLE_PROFILER
+from dotnetdiag.providers.keywords import CLR_PROVIDER, SAMPLE_PROFILER, TPL_PROVIDER
 from dotnetdiag.providers.presets import DEFAULT_PRESETS, LINUX_ONLY_PRESETS, PRESETS, find_preset
-from dotnetdiag.providers.questions import ADVISED, QUESTIONS, SOCKETS, TPL
+from dotnetdiag.providers.questions import ADVISED, QUESTIONS, SOCKETS
 from dotnetdiag.providers.text import parse_providers
 
 
@@ -135,8 +135,8 @@ def test_there_is_a_preset_for_each_question() -> None:
     for name in ADVISED:
         for one in compose(presets=name).providers:
             assert not one.keywords & ~advice[one.name].keywords
-    both = compose(presets="requests", providers=f"{TPL}:0x8B:5")
-    (tpl,) = [one for one in both.providers if one.name == TPL]
+    both = compose(presets="requests", providers=f"{TPL_PROVIDER}:0x8B:5")
+    (tpl,) = [one for one in both.providers if one.name == TPL_PROVIDER]
     assert tpl.keywords == 0x8B, "the text's entry counts"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.client.scripted import ScriptedRuntime, after, obeys, streams
+from tests.client.scripted import PATIENCE_S, ScriptedRuntime, after, obeys, streams
 
 import dotnetdiag as dd
 from dotnetdiag.client import Client
@@ -50,7 +49,9 @@ def test_of_a_runtime_that_does_not_begin_for_long_it_is_told(
     told: list[tuple[float, float]] = []
     client = Client.connect(str(runtime.path), timeout_s=0.3)
     with start_watching(client, WatchOptions(), late=lambda *times: told.append(times)):
-        time.sleep(0.4)
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join(PATIENCE_S)
     assert told == ([(0.2, slow_start.START_TIMEOUT_S)] if seconds else [])
 
 

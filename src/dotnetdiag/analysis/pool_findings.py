@@ -53,7 +53,9 @@ def of_pool(
         elif totals.waiting:
             text += f"; {totals.waiting:,} of {totals.count:,} wait still"
         first = _first_of_program(made)
-        if first is not None and of_all(made.by_method, first, "total_ms") >= QUEUED_SHARE * _waited_ms(made):
+        if first is not None and of_all(made.by_method, first, "total_ms") >= QUEUED_SHARE * sum(
+            made.by_method.values("total_ms")
+        ):
             queued = round(of_all(made.by_method, first, "count"))
             text += f"; {queued:,} of {totals.count:,} were queued by {short(first)}"
     if starving:
@@ -64,11 +66,6 @@ def of_pool(
         text += f" (at most {totals.max_threads:,} threads)"
     text += _seen(samples) or _waited(waits, max(totals.starved_ms, STARVED_MS))
     yield Finding(severity=max(share_of(totals.starved_ms, seconds), SOME), question="threadpool", text=text)
-
-
-def _waited_ms(made: ThreadPoolReport) -> float:
-    """How long all of the work waited."""
-    return float(np.nansum(made.by_method.numpy("total_ms"))) if len(made.by_method) else 0.0
 
 
 def _first_of_program(made: ThreadPoolReport) -> str | None:

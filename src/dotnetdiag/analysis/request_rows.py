@@ -48,7 +48,7 @@ _TOLD = "told of {}"
 """Of how many requests a cost is told."""
 QUEUED_MS = 1.0
 """Who waited so long for a connection counts among those that did."""
-_COUNTED = ("failed", "still", "served", "told", "queued", "waited")
+_COUNTED = ("failed", "still", "served", "told", "with_queue", "queued")
 _NEVER = -2
 """No reason has that number."""
 _FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind in KINDS], np.int8)
@@ -142,8 +142,8 @@ class RequestRows:
                 "still": still,
                 "served": is_served,
                 "told": is_served & (has_failed | has_status),
-                "queued": ~np.isnan(queued),
-                "waited": queued > QUEUED_MS,
+                "with_queue": ~np.isnan(queued),
+                "queued": queued > QUEUED_MS,
                 "queue_ms": np.nan_to_num(queued),
             }
             | {name: np.where(is_vague, 0.0, np.nan_to_num(some[name])) for name in COSTS}
@@ -211,8 +211,8 @@ class RequestRows:
             "p95_ms": number(self._p95[order]),
             "max_ms": number(found.most[order]),
             "failure": self._commonest(order),
-            "queue_ms": number(sums["queue_ms"][order], sums["queued"][order] > 0),
-            "queued": whole(sums["waited"][order], sums["queued"][order] > 0),
+            "queue_ms": number(sums["queue_ms"][order], sums["with_queue"][order] > 0),
+            "queued": whole(sums["queued"][order], sums["with_queue"][order] > 0),
             **{name: _cost(sums[name][order], name, sums[_TOLD.format(name)][order] > 0) for name in COSTS},
             "slow": whole(tails.count[order], HAS_TAIL[kind]),
             "slow_ms": number(tails.total[order], HAS_TAIL[kind]),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dotnetdiag.providers.keywords import CLR_PROVIDER
+from dotnetdiag.providers.keywords import CLR_PROVIDER, SAMPLE_PROFILER, TPL_PROVIDER
 
 NAMES = f"{CLR_PROVIDER}:0x38:4"
 """Methods when they were compiled, for a process that ends has no rundown; what was compiled before is named by that.
 The level is that of all other keywords of the runtime too, and verbose would bring ticks of allocations to a question of collections.
 """
-SAMPLER = "Microsoft-DotNETCore-SampleProfiler:0:4"
-TPL = "System.Threading.Tasks.TplEventSource"
+SAMPLER = f"{SAMPLE_PROFILER}:0:4"
 SOCKETS = "System.Net.Sockets"
 """Where these are recorded too, runtimes from .NET 10 on give many requests one activity id."""
 _WEB = (
@@ -30,7 +29,7 @@ _WEB = (
     ),
     "Microsoft.Data.SqlClient.EventSource:0x1:4",
     "Microsoft-AdoNet-SystemData:0x1:4",
-    f"{TPL}:0x80:4",
+    f"{TPL_PROVIDER}:0x80:4",
 )
 _ALONE: Mapping[str, tuple[str, ...]] = {
     "allocations": (f"{CLR_PROVIDER}:0x1:5",),
@@ -42,7 +41,7 @@ _ALONE: Mapping[str, tuple[str, ...]] = {
     "logs": ("Microsoft-Extensions-Logging:0x4:5", *_WEB),
     "requests": (*_WEB, "Microsoft-Extensions-Logging:0x4:4", f"{CLR_PROVIDER}:0x4001:5", SAMPLER),
     "startup": (f"{CLR_PROVIDER}:0x1000008015:5", SAMPLER),
-    "tasks": (f"{TPL}:0xb:5",),
+    "tasks": (f"{TPL_PROVIDER}:0xb:5",),
     "threadpool": (f"{CLR_PROVIDER}:0x10000:4", "System.Diagnostics.Eventing.FrameworkEventSource:0x2:5"),
     "threads": (f"{CLR_PROVIDER}:0x4000001c001:5", SAMPLER),
     "waits": (f"{CLR_PROVIDER}:0x40000004000:5",),
