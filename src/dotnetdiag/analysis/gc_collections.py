@@ -206,9 +206,7 @@ class _Columns:
         return False
 
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
-        """All of them, of which those that are not in memory are read when somebody asks."""
-        if all(one.rows.is_held for one in self._processes):
-            return answer_table("collections", self(COLUMNS, 0, len(self)), notes, losses)
+        """All of them, whose columns are made when somebody asks: to make all fifty was a tenth of the time of a report on 8,000."""
         return answer_sliced("collections", COLUMNS, len(self), self, notes, losses, gathered=self.gathered)
 
     def values(self, name: str, first: int, last: int) -> Array:
@@ -226,6 +224,8 @@ class _Columns:
         return {name: self._made(name, lambda of: self._at(of, rows)) for name in names}
 
     def _at(self, name: str, rows: Sequence[int]) -> Array:
+        if all(one.rows.is_held for one in self._processes):
+            return self.values(name, 0, len(self))[list(rows)]
         return np.concatenate([self.values(name, row, row + 1) for row in rows]) if rows else np.zeros(0)
 
     def slices(self, name: str) -> Iterator[Array]:
