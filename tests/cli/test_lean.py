@@ -106,3 +106,26 @@ def test_no_report_loads_masked_arrays(name: str, tmp_path: Path) -> None:
         "print(found)"
     )
     assert said(code) == "[]"
+
+
+@pytest.mark.parametrize("verb", ["sql", "convert"])
+def test_no_verb_loads_pandas(verb: str, tmp_path: Path) -> None:
+    """Which pyarrow does where it is installed, whatever it is given: a third of the time of a short query. A program's own may."""
+    pytest.importorskip("pandas")
+    pytest.importorskip("duckdb")
+    path, parquet = tmp_path / "x.nettrace", tmp_path / "x.parquet"
+    path.write_bytes(data_of("default-10.nettrace"))
+    words = [
+        "trace",
+        verb,
+        str(path),
+        *(["from events limit 1"] if verb == "sql" else ["--format", "parquet", "-o", str(parquet)]),
+    ]
+    code = (
+        f"import sys, os; sys.argv = ['dotnetdiag', *{words}]\n"
+        "from dotnetdiag.cli import main\n"
+        "main._leave = lambda code: print('LEFT', code, *{'pandas', 'pyarrow.lib'} & set(sys.modules))\n"
+        "main.main()"
+    )
+    assert said(code) == "LEFT 0 pyarrow.lib"
+    assert said("import dotnetdiag as dd; import pandas; print(pandas.DataFrame.__name__)") == "DataFrame"
