@@ -71,7 +71,7 @@ MOST_MESSAGES = 1 << 16
 """Messages that are told apart; those beyond count for their types alone."""
 MOST_CHARACTERS = 300
 """Of a message."""
-NO_EVENTS = "no exceptions: none was thrown, or the recording lacks their events (record with --clrevents exception)"
+NO_EVENTS = "no exceptions: none was thrown, or the recording lacks their events (record with --profile exceptions)"
 BREAKS_OFF = "the recording breaks off: what was thrown last, such as what a program died of, is often not in it"
 _COLUMNS = (
     "start_ms", "pid", "tid", "type", "message", "method", "caught_by",

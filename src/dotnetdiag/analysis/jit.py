@@ -52,7 +52,7 @@ _OF_TIERS = np.array(
 )
 """What is compiled in the background, where the method had code before: its end has a ReJITID then (3.1 to 10), and none where it is called."""
 FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
-NO_EVENTS = "no methods: none was compiled, or the recording lacks their events (record with --clrevents jit+compilation --clreventlevel verbose)"
+NO_EVENTS = "no methods: none was compiled, or the recording lacks their events (record with --profile jit)"
 
 
 TOO_MANY = f"of the methods that were compiled {MOST_METHODS:,} are told apart; compilations behind them are together as {OTHERS}"

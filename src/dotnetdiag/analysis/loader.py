@@ -38,12 +38,10 @@ BIND, BOUND, ATTEMPT, ASSEMBLY, MODULE, TYPE, TYPED = 290, 291, 292, 154, 152, 7
 _SUCCESS = 0
 """Of ResolutionAttempted's Result."""
 NO_EVENTS = (
-    "no assemblies: none was loaded, or the recording lacks their events (record with --clrevents loader+assemblyloader); "
+    "no assemblies: none was loaded, or the recording lacks their events (record with --profile loader); "
     "most are loaded at the start"
 )
-NO_BINDS = (
-    "how long binds took and which failed is not told: record with --clrevents loader+assemblyloader (.NET 5 and later)"
-)
+NO_BINDS = "how long binds took and which failed is not told: record with --profile loader (.NET 5 and later)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,14 +74,14 @@ PART = "this is a part of a recording, whose events begin at {:.3f} s: what was 
 """Said of one whose events begin later than :data:`PART_S`: a start has some before, mostly."""
 BEGUN = "this is a part of a recording, whose events begin at {:.3f} s: the program had been loaded by then"
 """Said in the place of the phases: which of the assemblies is the program, and when its first method was compiled, is not told."""
-_WHAT = "--clrevents loader+assemblyloader+jit+compilation --clreventlevel verbose"
+_WHAT = "--profile startup"
 NO_START = (
     "the recording does not begin with the program, or has nothing of its loader: record it from its first instruction on: "
     f"trace collect {_WHAT} -- COMMAND"
 )
 TOO_LATE = "the recording does not begin with the program: record the same from its first instruction on: trace collect … -- COMMAND"
 """Said in its place of one that has events of the loader."""
-NO_LOADS = f"the recording has nothing of the program's loader, which tells of its phases (record with {_WHAT} too)"
+NO_LOADS = f"the recording has nothing of the program's loader, which tells of its phases (record with {_WHAT})"
 """Said in its place of one that begins with the runtime."""
 NO_PROGRAM = "no assembly was loaded but those of .NET: which is the program, and when it began, is not told"
 """Said of one that has both."""

@@ -49,11 +49,9 @@ _KINDS = {1: "gc", 2: "finalizer", 4: "pool worker"}
 """By bits of ThreadCreated's Flags."""
 NO_EVENTS = (
     "no threads: the recording has no samples, locks, allocations or exceptions, and no lives of threads "
-    "(record with --clrevents threading --profile dotnet-sampled-thread-time)"
+    "(record with --profile threads)"
 )
-NO_SAMPLES = (
-    "how long threads ran is not told: the recording has no samples (record with --profile dotnet-sampled-thread-time)"
-)
+NO_SAMPLES = "how long threads ran is not told: the recording has no samples (record with --profile threads)"
 
 
 @dataclass(frozen=True, kw_only=True)

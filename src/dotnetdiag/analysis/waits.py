@@ -47,11 +47,10 @@ _NS = 1e6
 _MOST_NS = 1e18
 """Ns, thirty years: what says more is damaged."""
 NO_CONTENTION = (
-    "no contention: no wait for a lock began, or the recording lacks its events (record with --clrevents contention)"
+    "no contention: no wait for a lock began, or the recording lacks its events (record with --profile contention)"
 )
 NO_WAITS = (
-    "no waits: nothing waited, or the recording lacks their events "
-    "(record with --clrevents waithandle --clreventlevel verbose, .NET 9 and later)"
+    "no waits: nothing waited, or the recording lacks their events (record with --profile waits, .NET 9 and later)"
 )
 NO_OWNERS = "which locks these were, and who had them, is not told: .NET 7 and later do"
 MANAGED_IDS = (
