@@ -23,7 +23,7 @@ from dotnetdiag.analysis.exceptions import (
     exceptions,
 )
 from dotnetdiag.analysis.fold import fold, seconds_of
-from dotnetdiag.analysis.kept_events import OTHERS
+from dotnetdiag.analysis.kept_events import CUT, OTHERS
 from dotnetdiag.analysis.stacked import NO_STACKS
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace import spilled
@@ -56,6 +56,17 @@ def test_messages_beyond_the_limit_count_by_type(monkeypatch: pytest.MonkeyPatch
     assert len({*made.by_message.values("message")} - {OTHERS}) == 3
     assert sum(made.by_message.values("count")) == made.count
     assert "beyond the limit" in made.notes[0]
+
+
+def test_messages_that_are_cut_are_as_different_as_they_were() -> None:
+    long = "x" * room.MOST_CHARACTERS
+    made = exceptions(traced(*(throw(text) for text in ("why", long + "A", long + "B", long + "B"))))
+    cut = long[:-1] + CUT
+    rows = sorted((row["message"], row["count"]) for row in made.by_message)
+    assert rows == [("why", 1), (cut, 1), (cut, 2)]
+    assert made.by_type.values("messages") == [3]
+    assert [note for note in made.notes if "300 characters" in note] == [made.notes[-1]]
+    assert not any("characters" in note for note in exceptions(traced(throw("why"))).notes)
 
 
 def test_without_messages_all_else_is_the_same() -> None:

@@ -114,3 +114,25 @@ def test_ids_below_nothing_are_told_and_texts_that_are_cut_end_so() -> None:
     assert made.messages.values("message") == ["one", long, cut, cut]
     assert sorted(made.by_event.values("event_id")) == [-5, -1, 0]
     assert dict(zip(made.by_event.values("event_id"), made.by_event.values("example"), strict=True))[0] == cut
+    assert [note for note in made.notes if "2,000 characters" in note]
+
+
+def test_events_that_differ_in_their_names_alone_are_two() -> None:
+    """As ``new EventId(0, "Begin")`` and ``new EventId(0, "End")``."""
+    told = [
+        said(
+            at,
+            1,
+            provider=LOGGING,
+            number=1,
+            name="FormattedMessage",
+            Level=2,
+            EventId=0,
+            LoggerName="Shop",
+            EventName=name,
+            FormattedMessage="said",
+        )
+        for at, name in enumerate(["Begin", "End", "End", ""])
+    ]
+    rows = logs(traced(*told)).by_event.to_pylist()
+    assert [(row["event"], row["count"]) for row in rows] == [("End", 2), ("Begin", 1), ("", 1)]

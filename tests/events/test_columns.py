@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import operator
+import pickle
 import struct
+from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -21,6 +24,7 @@ from dotnetdiag.events.columns import (
     Enumerated,
     EnumValue,
     ListOf,
+    Maps,
     Scalar,
     Struct,
     Text,
@@ -74,6 +78,10 @@ SAMPLES: dict[str, tuple[Column, list[object]]] = {
     ),
     "empty structures": (Struct({}, 3), [{}, {}, {}]),
 }
+MAPS = (
+    Maps([{"a": "1"}, {}, {"b": "", "c": "2"}], np.array([2, 0, 1]), np.array([True, True, False])),
+    [{"b": "", "c": "2"}, {"a": "1"}, None],
+)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -84,6 +92,14 @@ def test_all_rows_and_single_rows_agree(name: str) -> None:
     assert [column.item(row) for row in range(3)] == values
     assert column.item(-1) == values[-1]
     assert [column.item(row) for row in range(-3, 0)] == values
+
+
+@pytest.mark.parametrize(("column", "values"), [*SAMPLES.values(), MAPS], ids=[*SAMPLES, "maps"])
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_a_column_can_be_copied_and_pickled(
+    column: Column, values: list[object], again: Callable[[Column], Column]
+) -> None:
+    assert again(column).to_pylist() == values
 
 
 @pytest.mark.parametrize("name", SAMPLES)

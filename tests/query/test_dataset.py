@@ -202,6 +202,7 @@ def test_a_file_elsewhere_that_is_called_as_a_pattern_is_read_by_its_name(name: 
     try:
         listed = [one for one in dd.dataset("memory://called/*.nettrace").files if one.endswith(name)]
         assert len(listed) == 1
+        assert listed == [f"memory://called/{name}"]  # as one would write it, for two answers to be joined by it
         found = dd.dataset(listed)
         assert found.files == tuple(listed)
         expected = len(Trace(data_of(named("gccollect-10"))).events())

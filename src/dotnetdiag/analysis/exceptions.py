@@ -25,7 +25,7 @@ from dotnetdiag.analysis.crossed_throws import Rests, Throws, ThrowsBefore
 from dotnetdiag.analysis.exception_ends import FollowedExceptions
 from dotnetdiag.analysis.filters import are_rethrown
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
-from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, having
+from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, cut_told, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks, Values, columns_of
 from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.method_words import without_line
@@ -256,6 +256,7 @@ class ExceptionsFold:
             losses=self._losses.told,
             seconds=in_seconds(self._seconds, self._rows.threads.told()[0]),
             lost=LostBetween(self._rows.columns.context),
+            cut=cut_told("messages", self._messages, MOST_CHARACTERS),
         )
         return answer.report()
 
@@ -316,8 +317,9 @@ class _Answer:
         losses: Losses | None,
         seconds: float | None,
         lost: LostBetween,
+        cut: tuple[str, ...],
     ) -> None:
-        self._rows, self._stacks = thrown.given(), stacks
+        self._rows, self._stacks, self._cut = thrown.given(), stacks, cut
         self._count, self._is_rethrown = len(self._rows), stacks.told(are_rethrown)
         self._thread, self._stack, self._type = thrown.kinds.told()
         pairs = ((some["behind"], self._stack[some["kind"]]) for _, some in self._rows.slices())
@@ -378,7 +380,7 @@ class _Answer:
         if self._others >= 0:
             beyond = int(found.by_message.count[found.by_message.keys() % _SPAN - 1 == self._others].sum())
             notes.append(f"{beyond:,} have messages beyond the limit of {MOST_MESSAGES:,}: they count by type alone")
-        return tuple(notes)
+        return (*notes, *self._cut)
 
     def _again(self, values: Values, stack: Array) -> Array:
         crossed = self._rests.are(values("behind"), self._stack[values("kind")])

@@ -179,6 +179,13 @@ def hide_framework(profile: P) -> P:
     return _without(profile, _frame_mask(profile, is_framework))
 
 
+def hide_nameless(profile: P) -> P:
+    """Addresses of which nothing is known are left out, such as the stubs through which .NET calls by reflection."""
+    return _without(
+        profile, _frame_mask(profile, lambda frame: frame.kind is FrameKind.UNRESOLVED and not frame.module)
+    )
+
+
 def hide_tracing(profile: P) -> P:
     """Methods of .NET that write events are left out: whose stack an event has called them."""
     return _without(profile, _frame_mask(profile, _is_tracing))

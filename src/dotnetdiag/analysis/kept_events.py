@@ -94,13 +94,15 @@ def cut_at(text: str, longest: int | None) -> str:
 
 class Texts:
     """Different texts, each once: ``most`` of them, and those beyond are the last, which says so. Of each at most ``longest`` characters; those that
-    are longer end in :data:`CUT`.
+    are longer end in :data:`CUT`, and are as different as they were: two of :attr:`names` may be alike then.
     """
 
     def __init__(self, most: int = 1 << 16, *, longest: int | None = None) -> None:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}
         self._most, self._longest = most, longest
+        self.has_cut = False
+        """Whether some were longer."""
         self._ids, self._of_ids = TextIds(), np.zeros(0, np.int64)
 
     def __getitem__(self, number: int) -> str:
@@ -136,7 +138,14 @@ class Texts:
         if others is None:
             return [self.number(text) for text in texts]
         known = self._numbers
-        return [known.get(cut_at(text, self._longest), others) for text in texts]
+        return [known.get(self._key(text), others) for text in texts]
+
+    def _key(self, text: str) -> str:
+        """By what it is known: of one that is longer than what is kept of it, also by what it says behind."""
+        if self._longest is None or len(text) <= self._longest:
+            return text
+        self.has_cut = True
+        return f"{cut_at(text, self._longest)}{hash(text)}"
 
     def each(self, texts: Sequence[str]) -> Array:
         """Of each its number (i32)."""
@@ -144,17 +153,17 @@ class Texts:
 
     def number(self, text: str) -> int:
         """Its number, a new one for a new text."""
-        text = cut_at(text, self._longest)
-        found = self._numbers.get(text)
+        key = self._key(text)
+        found = self._numbers.get(key)
         if found is not None:
             return found
         if len(self.names) >= self._most:
-            text = OTHERS
-            if text in self._numbers:
-                return self._numbers[text]
-        self._numbers[text] = len(self.names)
-        self.names.append(text)
-        return self._numbers[text]
+            key = text = OTHERS
+            if key in self._numbers:
+                return self._numbers[key]
+        self._numbers[key] = len(self.names)
+        self.names.append(cut_at(text, self._longest))
+        return self._numbers[key]
 
 
 class PooledTexts:
@@ -191,6 +200,15 @@ def others_told(what: str, texts: Iterable[Texts | PooledTexts]) -> tuple[str, .
     """A note where texts were too many, ``what`` is named by which."""
     too_many = any(one.has_others for one in texts)
     return (f"there are so many different names of {what} that some are told as {OTHERS}",) if too_many else ()
+
+
+def cut_told(what: str, texts: Texts, longest: int) -> tuple[str, ...]:
+    """A note where some of ``what`` were longer."""
+    return (
+        (f"{what} are told to {longest:,} characters; where one ends in {CUT}, its events have all of it",)
+        if texts.has_cut
+        else ()
+    )
 
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import

@@ -17,7 +17,7 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.answers import answer_table, texts, whole
 from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, number_of, others_told
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, cut_told, number_of, others_told
 from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER, filled
 from dotnetdiag.analysis.log_rows import NO_ID, LogRows, ids_of_events, levels_of
 from dotnetdiag.analysis.report import Report
@@ -167,6 +167,7 @@ class LogsFold:
             notes = (NO_TEXTS,)
         rows = self._rows_of(beside)
         notes = (*notes, *others_told("loggers and events", [self._names]))
+        notes = (*notes, *cut_told("messages", self._messages, MOST_CHARACTERS))
         if alike.count and self._has_rows and not rows.in_requests:
             notes = (*notes, NO_REQUESTS)
         by_event = alike.table(self._names.names, self._messages.names)
@@ -228,11 +229,11 @@ class LogsFold:
 
 
 class _Alike:
-    """Messages of one logger, event and level: the first, and how many there are."""
+    """Messages of one logger, event (its id and its name) and level: the first, and how many there are."""
 
     def __init__(self) -> None:
         self.count = 0
-        self._found: dict[tuple[int, int, int, int], _Event] = {}
+        self._found: dict[tuple[int, int, int, int, int], _Event] = {}
 
     @property
     def processes(self) -> set[int]:
@@ -248,7 +249,7 @@ class _Alike:
 
     def add(self, kept: Kept, messages: EventTable | None) -> None:
         """Take the next messages. Where they are given, the text of each first is kept, else its number."""
-        keys = [kept.pid, kept["LoggerName"], kept["EventId"], _level(kept)]
+        keys = [kept.pid, kept["LoggerName"], kept["EventId"], kept["EventName"], _level(kept)]
         first, which = combined(keys, len(kept))
         counts = np.bincount(which, minlength=len(first)).tolist()
         alike = [*zip(*(column[first].tolist() for column in keys), strict=True)]
@@ -261,7 +262,7 @@ class _Alike:
             if one is None:
                 text = int(kept[_TEXT][row]) if messages is None else example[row]
                 cut = cut_at(text, MOST_CHARACTERS) if isinstance(text, str) else text
-                one = self._found[key] = _Event(float(kept.ms[row]), int(kept["EventName"][row]), cut)
+                one = self._found[key] = _Event(float(kept.ms[row]), cut)
             one.count += count
         self.count += len(kept)
 
@@ -274,19 +275,19 @@ class _Alike:
 
     def table(self, names: Sequence[str], messages: Sequence[str]) -> dict[str, Column]:
         """The columns, the most frequent first."""
-        together: dict[tuple[int, int, int], _Event] = {}
+        together: dict[tuple[int, int, int, int], _Event] = {}
         for (_, *key), one in sorted(self._found.items(), key=lambda one: one[1].first):
-            alike = together.setdefault((key[0], key[1], key[2]), replace(one, count=0))
+            alike = together.setdefault((key[0], key[1], key[2], key[3]), replace(one, count=0))
             alike.count += one.count
         rows = sorted(together.items(), key=lambda one: (-one[1].count, one[1].first))
         numbers_and_texts = [one.example for _, one in rows]
         examples = [(messages[one] if one >= 0 else None) if isinstance(one, int) else one for one in numbers_and_texts]
-        logger, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2))
+        logger, event, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2, 3))
         return {
             "level": levels_of(level),
             "logger": texts(names, logger),
             "event_id": ids_of_events(np.array([key[1] for key, _ in rows], np.int64)),
-            "event": texts(names, np.array([one.name for _, one in rows], np.int64)),
+            "event": texts(names, event),
             "count": whole(np.array([one.count for _, one in rows], np.int64)),
             "example": Text.from_pylist(examples),
         }
@@ -297,7 +298,6 @@ class _Event:
     """``first``: when the first came (ms), with this ``example``: its text, or the number of that."""
 
     first: float
-    name: int
     example: str | int | None
     count: int = 0
 

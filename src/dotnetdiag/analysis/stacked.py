@@ -175,13 +175,13 @@ def by_stack(profile: StackProfile, number: str) -> dict[str, Column]:
 
 
 def own_frames(profile: StackProfile, *, of_program: bool = True) -> Array:
-    """Of each sample the first frame of the program, else the first that does more than queue work, wait, throw for others and write events, else
-    the leaf (but for what writes events and waits, where anything else is there); -1 without a stack. With ``of_program`` False those of .NET
-    count as those of the program do.
+    """Of each sample the first frame of the program, of those that have a name if any has, else the first that does more than queue work, wait, throw
+    for others and write events, else the leaf (but for what writes events and waits, where anything else is there); -1 without a stack. With
+    ``of_program`` False those of .NET count as those of the program do.
     """
     made = profile.tree.frame[profile.node]
     hidings = (filters.hide_tracing, filters.hide_machinery, filters.hide_plumbing)
-    for hide in (*hidings, *((filters.hide_framework,) if of_program else ())):
+    for hide in (*hidings, *((filters.hide_framework,) if of_program else ()), filters.hide_nameless):
         profile = hide(profile)  # each hides what those before did
         frame = profile.tree.frame[profile.node]
         made = np.where(frame >= 0, frame, made)

@@ -115,6 +115,9 @@ class Maps(ListOf):
         self.maps, self.which, self.valid = tuple(maps), which, valid
         self._written: ListOf | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.maps, self.which, self.valid)
+
     def _list(self) -> ListOf:
         if self._written is None:
             bounds = np.zeros(len(self.maps) + 1, np.int64)

@@ -93,8 +93,12 @@ def _matching(path: str, options: Mapping[str, Any]) -> Sequence[str]:
         try:
             if files.exists(inner):  # it is called so
                 return [path]
-            chain = "".join(path.partition("::")[1:])  # where one file system lies in another
-            names = sorted(files.unstrip_protocol(name) + chain for name in files.glob(inner))
+            spelled, *chain = path.partition("::")  # where one file system lies in another
+            # in the words of the pattern: fsspec itself says memory:///a of memory://a
+            head = spelled.removesuffix(own) if spelled.endswith(own := inner.lstrip("/")) else None
+            found = files.glob(inner)
+            names = [files.unstrip_protocol(one) if head is None else head + one.lstrip("/") for one in found]
+            names = sorted(name + "".join(chain) for name in names)
         except Exception as error:  # each file system has errors of its own
             raise InputError(path, _said(error)) from error
     else:

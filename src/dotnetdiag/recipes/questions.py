@@ -169,8 +169,9 @@ def gc(source: PathText | Trace) -> GcReport:
 
 def jit(source: PathText | Trace) -> JitReport:
     """The methods that were compiled in a recording: ``.methods`` is a table with a row for each compilation, in the order of their begins,
-    ``.by_method`` has those of one method together (``method count compile_ms il_bytes native_bytes pid``), ``.inlining`` tells why calls were not
-    inlined (``reason always caller callee count``), ``.totals`` what all come to, ``.notes`` what the recording lacks.
+    ``.by_method`` has those of one method together (``method count compile_ms il_bytes native_bytes pid``; ``il_bytes`` is how large the method is,
+    the others are what all of its compilations come to), ``.inlining`` tells why calls were not inlined (``reason always caller callee count``),
+    ``.totals`` what all come to, ``.notes`` what the recording lacks.
 
     Columns: ``method``, ``tier`` (as TraceEvent writes it), ``kind`` (``Foreground``: a thread waited for it;
     ``TieredCompilationBackground``; None: it has no end, which would tell),
