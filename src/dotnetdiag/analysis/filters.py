@@ -181,9 +181,11 @@ def hide_framework(profile: P) -> P:
 
 def hide_nameless(profile: P) -> P:
     """Addresses of which nothing is known are left out, such as the stubs through which .NET calls by reflection."""
-    return _without(
-        profile, _frame_mask(profile, lambda frame: frame.kind is FrameKind.UNRESOLVED and not frame.module)
-    )
+    frames, used = profile.frames, profile.used_frames()
+    unresolved = used[frames.unresolved()[used]]
+    mask = np.zeros(len(frames), np.bool_)
+    mask[unresolved] = [not frames[number].module for number in unresolved.tolist()]
+    return _without(profile, mask) if mask.any() else profile
 
 
 def hide_tracing(profile: P) -> P:
