@@ -172,6 +172,37 @@ def test_work_in_the_background_tells_who_waits_and_not_how_long(in_background: 
     assert (totals.foreground, totals.foreground_ms) == ((0, None) if in_background else (1, None))
 
 
+@pytest.mark.parametrize(
+    ("work", "background"),
+    [
+        ("stop 5, start 15, stop 25, start 35", [0, 20, 40]),  # a recording begins in the middle of it
+        ("stop 5", [0]),
+        ("start 5, stop 15, stop 25", [10, 20]),  # the begin of the second was lost
+        ("start 5, start 15, stop 25", [10, 20]),  # the end of the first
+        ("start 5, stop 25, start 25, stop 35", [10, 20, 30]),
+    ],
+)
+def test_one_begin_or_end_of_work_that_is_missing_leaves_all_else_as_it_was(work: str, background: list[int]) -> None:
+    """A count of both was wrong by one for good: threads waited for all that was compiled."""
+    numbers = {"start": 283, "stop": 284}
+    told = [
+        Seen(
+            ms=float(ms),
+            thread=1,
+            stack=(),
+            provider=RUNTIME,
+            number=numbers[what],
+            payload=struct.pack("<HII", 1, 0, 0),
+        )
+        for what, ms in (one.split(" ") for one in work.split(", "))
+    ]
+    told += [Seen(ms=99.0, thread=2, stack=(), provider=RUNTIME, number=283, payload=struct.pack("<HII", 1, 0, 0))]
+    begun = [one for at in range(0, 50, 10) for one in compiled(at, at + 1, f"M{at}", 10)]
+    made = jit(traced(*sorted([*told, *begun], key=lambda one: one.ms)))
+    assert [row["start_ms"] for row in made.methods if row["kind"] == TIERED] == background
+    assert made.totals.foreground == 5 - len(background)
+
+
 def test_methods_beyond_those_that_are_told_apart_may_have_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilled, "SLICE_ROWS", 1)
     monkeypatch.setattr(compilations, "MOST_METHODS", 1)

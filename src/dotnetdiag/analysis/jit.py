@@ -257,16 +257,27 @@ class _Answer:
         """
         began, over = self._began, self._over
         made = row.is_of_tiers & ~is_among(row.pid, distinct(began.pid))
-        threads = distinct(row.tid)
-        for first in began.threads().tolist():
-            pid, tid = began.pid[first], began.tid[first]
-            if not is_among(np.array([tid]), threads)[0]:
+        threads, processes = distinct(row.tid), set(distinct(began.pid).tolist())
+        working = [
+            (int(kept.pid[one]), int(kept.tid[one])) for kept in (began, over) for one in kept.threads().tolist()
+        ]
+        for pid, tid in dict.fromkeys(working):
+            if pid not in processes or not is_among(np.array([tid]), threads)[0]:
                 continue
             rows = np.flatnonzero((row.pid == pid) & (row.tid == tid))
             begins, ends = (kept.ms[(kept.pid == pid) & (kept.tid == tid)] for kept in (began, over))
-            at = row.ms[rows]
-            made[rows] = np.searchsorted(begins, at, "right") > np.searchsorted(ends, at, "right")
+            made[rows] = _are_within(begins, ends, row.ms[rows])
         return made
+
+
+def _are_within(begins: Array, ends: Array, at: Array) -> Array:
+    """Whether each time is behind a begin that has no end yet, or before an end that has no begin: a recording begins in the middle of such work, and
+    may have lost one. A count of both went wrong by one then, for good: of a busy program all that was compiled was waited for.
+    """
+    begun, over = (np.searchsorted(times, at, "right") for times in (begins, ends))
+    latest = np.append(begins, -np.inf)[begun - 1] > np.append(ends, -np.inf)[over - 1]
+    following = np.append(ends, np.inf)[over] < np.append(begins, np.inf)[begun]
+    return np.asarray(latest | following)
 
 
 class _Together:
