@@ -20,7 +20,7 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as exceptions_room
-from dotnetdiag.analysis.advice import advice, of_cpu, of_death, of_exceptions, of_jit
+from dotnetdiag.analysis.advice import FEW_SAMPLES, advice, of_cpu, of_death, of_exceptions, of_jit
 from dotnetdiag.analysis.advice_report import NOTHING, AdviceReport
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
@@ -29,6 +29,7 @@ from dotnetdiag.analysis.finding import LEAST
 from dotnetdiag.analysis.jit import JitReport, jit
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.pool_findings import of_pool
+from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.request_findings import CALLS, of_requests
 from dotnetdiag.analysis.request_kinds import HTTP
 from dotnetdiag.analysis.requests import RequestReport, requests
@@ -136,6 +137,14 @@ def test_a_method_is_hot_by_its_share_of_what_ran_and_of_the_time(seconds: float
     waiting = [external(ms, 1, "Wait", "Main") for ms in (200 + others, 2100)]
     found = list(of_cpu(cpu(traced(*spinning, *running, *waiting)), seconds))
     assert [one.text.startswith("Work.Spin took") for one in found] == [True] * is_told
+
+
+@pytest.mark.parametrize(("count", "is_told"), [(5, False), (FEW_SAMPLES, True)])
+def test_some_samples_with_seconds_between_them_tell_of_no_method(count: int, is_told: bool) -> None:
+    """A program that would not stop for the sampler: what came before is not what took the time."""
+    profile = cpu(traced(*(managed(800 * one, 1, "Work.Sleep", "Main") for one in range(count + 1))))
+    assert profile.in_states(State.CPU).total >= 800 * count
+    assert len(list(of_cpu(profile, 0.8 * count))) == is_told
 
 
 @pytest.mark.parametrize(

@@ -69,13 +69,21 @@ def test_beside_what_stands_out_it_is_said_what_was_lost(capsys: pytest.CaptureF
         {"severity": [5.0], "question": ["gc"], "text": ["the collector paused it"]}, losses=Losses(lost=7000)
     )
     show(AdviceReport(findings=findings, lacking={}, seconds=2.0), None)
-    note, first, *_ = capsys.readouterr().out.splitlines()
+    note, first, more = capsys.readouterr().out.splitlines()
     assert note == "note: 7,000 events were lost: what is told is of what is left, which is less than there was"
     assert first == "1. the collector paused it"
+    assert more == "   more: the same with --report gc in the place of --report advice"
 
 
 def test_what_stands_out_is_of_what_is_left(lacking: Path) -> None:
     assert " of what is left of it\nnote: it breaks off" in run("report advice", lacking).stdout
+
+
+def test_where_nobody_knows_what_was_lost_nothing_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of NetPerf, which counts nothing."""
+    none = Table({"severity": [], "question": [], "text": []}, losses=Losses(lost=None))
+    show(AdviceReport(findings=none, lacking={}, seconds=2.0), None)
+    assert capsys.readouterr().out == "nothing stands out in 2.0 s\n"
 
 
 def test_nothing_is_said_where_nothing_is_lacking(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ LAST_MS, DEATH = 1000.0, 100.0
 JIT_MS, JIT_PERCENT = 100.0, 20.0
 HOT_SHARE, BUSY_SHARE = 0.3, 0.1
 """Of a method: how much of what ran is its own, and how much of the time that is on one processor."""
+FEW_SAMPLES = 10
+"""Of a method that say nothing of it: between two there may be seconds in which the program would not stop for the sampler."""
 ERRORS = ("Error", "Critical")
 """Levels of messages."""
 _NOT_KNOWN = Recorded(0.0, 0.0)
@@ -377,10 +379,13 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
     if not len(profile) or profile.unit != "ms":
         return
     running = profile.in_states(State.CPU)
-    rows = [row for row in with_work(running).top(2) if not filters.is_start(row.frame)]
+    worked = with_work(running)
+    rows = [row for row in worked.top(2) if not filters.is_start(row.frame)]
     if not rows or rows[0].exclusive < max(HOT_SHARE * running.total, BUSY_SHARE * seconds * 1000):
         return
     first, own_ms, text = rows[0], rows[0].exclusive, ""
+    if (worked.tree.frame[worked.node] == first.frame_id).sum() < FEW_SAMPLES:
+        return
     if filters.is_poll(first.frame):  # where threads stood still for the sampler is not what took the time
         caller = _before_polls(running)
         if caller is None:

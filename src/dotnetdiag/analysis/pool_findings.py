@@ -61,7 +61,7 @@ def of_pool(
     if starving:
         text += f"; it took more threads {times(starving)} because nothing went on"
     if blocked:
-        text += f"; it took more threads {times(blocked)} because its threads waited for tasks (Task.Wait, Task.Result; report tasks says where)"
+        text += f"; it took more threads {times(blocked)} because its threads waited for tasks (Task.Wait, Task.Result; --profile tasks tells where)"
     if totals.max_threads:
         text += f" (at most {totals.max_threads:,} threads)"
     text += _seen(samples) or _waited(waits, max(totals.starved_ms, STARVED_MS))

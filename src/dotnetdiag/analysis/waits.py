@@ -46,11 +46,14 @@ OBJECT, OWNER, SOURCE = "AssociatedObjectID", "LockOwnerThreadID", "source"
 _NS = 1e6
 _MOST_NS = 1e18
 """Ns, thirty years: what says more is damaged."""
+_BEFORE = "who has waited since before, the stacks of a program tell that runs still"
 NO_CONTENTION = (
-    "no contention: no wait for a lock began, or the recording lacks its events (record with --profile contention)"
+    "no contention: no wait for a lock began, or the recording lacks its events (record with --profile contention); "
+    f"{_BEFORE}"
 )
 NO_WAITS = (
-    "no waits: nothing waited, or the recording lacks their events (record with --profile waits, .NET 9 and later)"
+    "no waits: none began or ended, or the recording lacks their events (record with --profile waits, .NET 9 and later); "
+    f"{_BEFORE}"
 )
 NO_OWNERS = "which locks these were, and who had them, is not told: .NET 7 and later do"
 MANAGED_IDS = (

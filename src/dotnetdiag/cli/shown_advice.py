@@ -25,7 +25,8 @@ def show(made: AdviceReport, more: str | None) -> None:
 
     rows = made.findings.to_pylist()
     if not rows:
-        echo(f"{NOTHING} in {made.seconds:,.1f} s" + (" of what is left of it" if str(made.losses) else ""))
+        is_less = made.losses.lost or made.losses.damage is not None
+        echo(f"{NOTHING} in {made.seconds:,.1f} s" + (" of what is left of it" if is_less else ""))
     elif made.losses.lost:
         echo(
             f"note: {made.losses.lost:,} events were lost: what is told is of what is left, which is less than there was"
@@ -45,13 +46,13 @@ def show(made: AdviceReport, more: str | None) -> None:
     if others:
         of_pool = made.lacking.get("threadpool") == NO_QUEUE
         others = [OF_QUEUE if of_pool and name == "threadpool" else name for name in others]
-        echo(_told(others) + ("" if more is None else f" ({more} KIND says why)"))
+        echo(_told(others) + ("" if more is None else f" ({more} KIND says why; --profile advice records all)"))
     for name, why in never.items():
         echo(f"{name} tells no time on processors: {why}" if why == NO_STATES else f"no {name}: {why}")
 
 
 def _asked_again(question: str) -> str:
-    return "the same with --top" if question == SAMPLED else f"the same with --report {question}"
+    return f"the same with {'--top' if question == SAMPLED else f'--report {question}'} in the place of --report advice"
 
 
 def _told(kinds: Sequence[str]) -> str:

@@ -87,6 +87,7 @@ def _kind(
     )
 
 
+_BEFORE = "who has waited since before, the stacks of its threads tell"
 _ALONE: Mapping[str, LiveKind] = {
     "allocations": _kind(
         "allocations",
@@ -101,7 +102,7 @@ _ALONE: Mapping[str, LiveKind] = {
         "ContentionFold",
         is_timed=True,
         asks_runtime=True,
-        NO_CONTENTION="no contention: no wait for a lock began",
+        NO_CONTENTION=f"no contention: no wait for a lock began; {_BEFORE}",
     ),
     "exceptions": _kind(
         "exceptions",
@@ -172,7 +173,7 @@ _ALONE: Mapping[str, LiveKind] = {
         "waits",
         "waits",
         "WaitsFold",
-        NO_WAITS="no waits: nothing waited, or the runtime does not tell (.NET 9 and later do)",
+        NO_WAITS=f"no waits: none began or ended, or the runtime does not tell (.NET 9 and later do); {_BEFORE}",
     ),
 }
 """Those that have providers of their own."""
