@@ -165,6 +165,23 @@ def test_where_a_thread_stood_still_for_the_sampler_is_not_what_took_the_time(
     assert found == ([] if text is None else [text])
 
 
+@pytest.mark.parametrize(
+    ("callers", "text"),
+    [
+        (["Work.Grow"], ", for Work.Grow"),
+        (["Work.Grow", "Work.Grow", "Work.Other"], ", 200 ms of it for Work.Grow"),
+        (["Work.Grow", "Work.Other", "Work.Third"], ""),
+        ([0x7FB4_0000], ""),
+    ],
+)
+def test_of_a_method_of_dotnets_it_is_told_for_whom(callers: list[str | int], text: str) -> None:
+    stacks = [("System.Array.Resize", one) for one in callers] * (300 // len(callers))
+    events = [managed(ms, 1, *stack) for ms, stack in enumerate((*stacks, ("Work.Main",)))]
+    profile = cpu(traced(*events, modules={"System.Array": "/x/System.Private.CoreLib.dll"}))
+    (found,) = of_cpu(profile, 0.3)
+    assert found.text == f"System.Array.Resize took 100 % of the time on processors, 300 of 300 ms{text}"
+
+
 def test_of_many_exceptions_those_that_were_thrown_again_are_counted() -> None:
     edi = "System.Runtime.ExceptionServices.ExceptionDispatchInfo"
     payload = z16("Lost") + z16("") + bytes(12) + bytes(2) + bytes(2)

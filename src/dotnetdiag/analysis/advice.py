@@ -383,18 +383,32 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
     rows = [row for row in worked.top(2) if not filters.is_start(row.frame)]
     if not rows or rows[0].exclusive < max(HOT_SHARE * running.total, BUSY_SHARE * seconds * 1000):
         return
-    first, own_ms, text = rows[0], rows[0].exclusive, ""
-    if (worked.tree.frame[worked.node] == first.frame_id).sum() < FEW_SAMPLES:
+    first, own_ms, text, asked = rows[0], rows[0].exclusive, "", ""
+    is_leaf = worked.tree.frame[worked.node] == first.frame_id
+    if is_leaf.sum() < FEW_SAMPLES:
         return
     if filters.is_poll(first.frame):  # where threads stood still for the sampler is not what took the time
         caller = _before_polls(running)
         if caller is None:
             return
         first, own_ms, text = caller, caller.inclusive, " and what it calls"
+    elif filters.is_framework(first.frame):
+        asked = _asked_by(worked.take(is_leaf, "is one of these"))
     if not is_named(first.name()):
         return
     share = f"{100 * own_ms / running.total:.0f} % of the time on processors, {own_ms:,.0f} of {running.total:,.0f} ms"
-    yield Finding(severity=LEAST, question="topN", text=f"{short(first.name())}{text} took {share}")
+    yield Finding(severity=LEAST, question="topN", text=f"{short(first.name())}{text} took {share}{asked}")
+
+
+def _asked_by(profile: StackProfile) -> str:
+    """The method of the program for which .NET did most of this, as a part of a sentence; nothing where none has half of it."""
+    frame = own_frames(profile)
+    weights = np.bincount(frame[frame >= 0], profile.weight[frame >= 0])
+    if not len(weights) or weights.max() < profile.total / 2:
+        return ""
+    most = profile.frames[int(weights.argmax())]
+    share = "" if weights.max() >= profile.total else f"{weights.max():,.0f} ms of it "
+    return "" if filters.is_framework(most) or not is_named(most.name()) else f", {share}for {short(most.name())}"
 
 
 def _before_polls(running: StackProfile) -> MethodWeight | None:
