@@ -114,8 +114,10 @@ def test_what_requests_spend(web: Path) -> None:
     ticks = sum(trace["GC/AllocationTick"].numpy("payload.AllocationAmount64").tolist())
     top = [row for row in rows if row["parent"] is None]
     assert 0 < sum(row["allocated_bytes"] for row in top) <= ticks
+    # the client may have its answer, and end the recording, before the server has told the end of the last request
+    assert sum(row["duration_ms"] is None for row in rows) <= 2
     for row in rows:
-        assert row["gc_ms"] <= row["duration_ms"] + 1e-6
+        assert row["duration_ms"] is None or row["gc_ms"] <= row["duration_ms"] + 1e-6
         if row["parent"] is not None:
             assert row["allocated_bytes"] <= rows[row["parent"]]["allocated_bytes"]
             assert row["cpu_ms"] <= rows[row["parent"]]["cpu_ms"] + 1e-6
