@@ -40,13 +40,10 @@ QUERIES = {
 }
 LEAF = 'select leaf, count(*) from "Blob" group by leaf'
 IMPORTS = """
-import sys
-class NoPandas:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, NoPandas)
+from dotnetdiag.cli.lean import be_lean
+from dotnetdiag.recipes import own_process
+own_process.IS_OURS = True
+be_lean()
 import duckdb, pyarrow.dataset
 duckdb.connect().execute("select 1").fetchall()
 """

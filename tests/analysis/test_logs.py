@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.analysis.traces import said, traced
+from tests.analysis.traces import Seen, said, traced
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis import logs as room
@@ -19,6 +19,12 @@ FINISHED = 2
 
 def trace_of(name: str) -> Trace:
     return Trace(data_of(name), name=name)
+
+
+def formatted(ms: float, number: int, event: str = "", text: str = "said") -> Seen:
+    """A message as a text."""
+    values: dict[str, int | str] = {"Level": 2, "EventId": number, "LoggerName": "Shop", "EventName": event}
+    return said(ms, 1, provider=LOGGING, number=1, name="FormattedMessage", **values, FormattedMessage=text)
 
 
 @pytest.mark.parametrize("name", recordings())
@@ -93,22 +99,8 @@ def test_the_texts_that_core_3_does_not_write_are_made_of_the_arguments() -> Non
 
 def test_ids_below_nothing_are_told_and_texts_that_are_cut_end_so() -> None:
     long = "x" * room.MOST_CHARACTERS
-    told = [
-        said(
-            at,
-            1,
-            provider=LOGGING,
-            number=1,
-            name="FormattedMessage",
-            Level=2,
-            EventId=number,
-            LoggerName="Shop",
-            EventName="",
-            FormattedMessage=text,
-        )
-        for at, (number, text) in enumerate([(-1, "one"), (-5, long), (-5, long + "A"), (0, long + "B")])
-    ]
-    made = logs(traced(*told))
+    told = [(-1, "one"), (-5, long), (-5, long + "A"), (0, long + "B")]
+    made = logs(traced(*(formatted(at, number, text=text) for at, (number, text) in enumerate(told))))
     cut = long[:-1] + "…"
     assert made.messages.values("event_id") == [-1, -5, -5, 0]
     assert made.messages.values("message") == ["one", long, cut, cut]
@@ -119,20 +111,6 @@ def test_ids_below_nothing_are_told_and_texts_that_are_cut_end_so() -> None:
 
 def test_events_that_differ_in_their_names_alone_are_two() -> None:
     """As ``new EventId(0, "Begin")`` and ``new EventId(0, "End")``."""
-    told = [
-        said(
-            at,
-            1,
-            provider=LOGGING,
-            number=1,
-            name="FormattedMessage",
-            Level=2,
-            EventId=0,
-            LoggerName="Shop",
-            EventName=name,
-            FormattedMessage="said",
-        )
-        for at, name in enumerate(["Begin", "End", "End", ""])
-    ]
+    told = [formatted(at, 0, name) for at, name in enumerate(["Begin", "End", "End", ""])]
     rows = logs(traced(*told)).by_event.to_pylist()
     assert [(row["event"], row["count"]) for row in rows] == [("End", 2), ("Begin", 1), ("", 1)]

@@ -111,7 +111,7 @@ def test_no_report_loads_masked_arrays(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", ["sql", "convert"])
 def test_no_verb_loads_pandas(verb: str, tmp_path: Path) -> None:
     """Which pyarrow does where it is installed, whatever it is given: a third of the time of a short query. A program's own may."""
-    pytest.importorskip("pandas")
+    pytest.importorskip("pandas")  # of an extra, as what loads it is: the tests of a bare installation have neither
     pytest.importorskip("duckdb")
     path, parquet = tmp_path / "x.nettrace", tmp_path / "x.parquet"
     path.write_bytes(data_of("default-10.nettrace"))

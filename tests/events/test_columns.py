@@ -99,7 +99,7 @@ def test_all_rows_and_single_rows_agree(name: str) -> None:
 def test_a_column_can_be_copied_and_pickled(
     column: Column, values: list[object], again: Callable[[Column], Column]
 ) -> None:
-    assert again(column).to_pylist() == values
+    assert again(column).to_pylist() == values  # what these bytes are we know
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -256,7 +256,7 @@ class ExceptionsFold:
             losses=self._losses.told,
             seconds=in_seconds(self._seconds, self._rows.threads.told()[0]),
             lost=LostBetween(self._rows.columns.context),
-            cut=cut_told("messages", self._messages, MOST_CHARACTERS),
+            cut=cut_told("messages", self._messages),
         )
         return answer.report()
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.frames import Frames, pseudo
+from dotnetdiag.analysis.nameless import are_nameless
 from dotnetdiag.analysis.profile import MILLISECONDS, STATE_FRAMES, Array, P, Profile, State
 from dotnetdiag.errors import GrammarError, UsageError
 from dotnetdiag.trace.frame import Frame, FrameKind
@@ -181,10 +182,8 @@ def hide_framework(profile: P) -> P:
 
 def hide_nameless(profile: P) -> P:
     """Addresses of which nothing is known are left out, such as the stubs through which .NET calls by reflection."""
-    frames, used = profile.frames, profile.used_frames()
-    unresolved = used[frames.unresolved()[used]]
-    mask = np.zeros(len(frames), np.bool_)
-    mask[unresolved] = [not frames[number].module for number in unresolved.tolist()]
+    used, mask = profile.used_frames(), np.zeros(len(profile.frames), np.bool_)
+    mask[used] = are_nameless(used, profile.frames)
     return _without(profile, mask) if mask.any() else profile
 
 

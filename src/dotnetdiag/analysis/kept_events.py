@@ -100,7 +100,7 @@ class Texts:
     def __init__(self, most: int = 1 << 16, *, longest: int | None = None) -> None:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._most, self._longest = most, longest
+        self._most, self.longest = most, longest
         self.has_cut = False
         """Whether some were longer."""
         self._ids, self._of_ids = TextIds(), np.zeros(0, np.int64)
@@ -142,10 +142,10 @@ class Texts:
 
     def _key(self, text: str) -> str:
         """By what it is known: of one that is longer than what is kept of it, also by what it says behind."""
-        if self._longest is None or len(text) <= self._longest:
+        if self.longest is None or len(text) <= self.longest:
             return text
         self.has_cut = True
-        return f"{cut_at(text, self._longest)}{hash(text)}"
+        return f"{cut_at(text, self.longest)}{hash(text)}"
 
     def each(self, texts: Sequence[str]) -> Array:
         """Of each its number (i32)."""
@@ -162,7 +162,7 @@ class Texts:
             if key in self._numbers:
                 return self._numbers[key]
         self._numbers[key] = len(self.names)
-        self.names.append(cut_at(text, self._longest))
+        self.names.append(cut_at(text, self.longest))
         return self._numbers[key]
 
 
@@ -202,13 +202,11 @@ def others_told(what: str, texts: Iterable[Texts | PooledTexts]) -> tuple[str, .
     return (f"there are so many different names of {what} that some are told as {OTHERS}",) if too_many else ()
 
 
-def cut_told(what: str, texts: Texts, longest: int) -> tuple[str, ...]:
+def cut_told(what: str, texts: Texts) -> tuple[str, ...]:
     """A note where some of ``what`` were longer."""
-    return (
-        (f"{what} are told to {longest:,} characters; where one ends in {CUT}, its events have all of it",)
-        if texts.has_cut
-        else ()
-    )
+    if not texts.has_cut:
+        return ()
+    return (f"{what} are told to {texts.longest:,} characters; where one ends in {CUT}, its events have all of it",)
 
 
 @dataclass(slots=True, eq=False, repr=False, kw_only=True)  # quick to import

@@ -167,7 +167,7 @@ class LogsFold:
             notes = (NO_TEXTS,)
         rows = self._rows_of(beside)
         notes = (*notes, *others_told("loggers and events", [self._names]))
-        notes = (*notes, *cut_told("messages", self._messages, MOST_CHARACTERS))
+        notes = (*notes, *cut_told("messages", self._messages))
         if alike.count and self._has_rows and not rows.in_requests:
             notes = (*notes, NO_REQUESTS)
         by_event = alike.table(self._names.names, self._messages.names)

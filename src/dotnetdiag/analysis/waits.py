@@ -46,7 +46,7 @@ OBJECT, OWNER, SOURCE = "AssociatedObjectID", "LockOwnerThreadID", "source"
 _NS = 1e6
 _MOST_NS = 1e18
 """Ns, thirty years: what says more is damaged."""
-_BEFORE = "who has waited since before, the stacks of a program tell that runs still"
+_BEFORE = "the stacks of a program that still runs tell who has waited since before"
 NO_CONTENTION = (
     "no contention: no wait for a lock began, or the recording lacks its events (record with --profile contention); "
     f"{_BEFORE}"

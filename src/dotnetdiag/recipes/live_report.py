@@ -87,7 +87,7 @@ def _kind(
     )
 
 
-_BEFORE = "who has waited since before, the stacks of its threads tell"
+_BEFORE = "the stacks of its threads tell who has waited since before"
 _ALONE: Mapping[str, LiveKind] = {
     "allocations": _kind(
         "allocations",
