@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import struct
 from dataclasses import replace
@@ -12,6 +13,7 @@ from uuid import UUID
 import pyarrow
 import pytest
 from tests.analysis.test_gc import event
+from tests.analysis.test_logs import as_json
 from tests.analysis.test_requests import said as sources_said
 from tests.analysis.test_thread_pool import adjusted, begun, queued
 from tests.analysis.test_waits import begins, ends
@@ -123,6 +125,22 @@ def test_threads_that_wait_for_the_compiler_at_once_are_one_share_of_the_time() 
     assert "in 40 % of the time" in found.text
 
 
+@pytest.mark.parametrize(
+    ("message", "exception", "said"),
+    [
+        ("cart lost", None, ' ("cart lost")'),
+        ("cart lost", {"TypeName": "Odd", "VerboseMessage": "Odd: why\n   at Cart"}, ' ("cart lost", with Odd: why)'),
+        ("", {"TypeName": "Odd", "Message": "why"}, " (Odd: why)"),
+        ("", {"TypeName": ""}, ""),
+    ],
+)
+def test_the_exception_that_an_error_was_logged_with_is_named(
+    message: str, exception: dict[str, str] | None, said: str
+) -> None:
+    (found,) = advice(traced(as_json(1, message, json.dumps(exception or {}), level=4))).findings
+    assert found["text"] == f"1 message of level Error or worse was logged, 1 by Shop{said}"
+
+
 def test_errors_that_were_logged_are_named() -> None:
     (row,) = [row for row in advised("web-10").findings.to_pylist() if row["question"] == "logs"]
     assert row["text"] == '4 messages of level Error or worse were logged, 4 by Web.Fail ("failing 500")'
@@ -207,12 +225,15 @@ def test_who_threw_most_is_told_of_the_type_that_is_told() -> None:
     assert found.text.endswith("; 25 are Lost; 13 of these thrown by App.Write")
 
 
-def routed(*routes: tuple[str, str, int, int, float, float | None, str | None]) -> RequestReport:
-    """(kind, route, count, failed, ms, ms in the queue, why)"""
+def routed(
+    *routes: tuple[str, str, int, int, float, float | None, str | None], thrown: str | None = None
+) -> RequestReport:
+    """(kind, route, count, failed, ms, ms in the queue, why); ``thrown``: what was thrown in those that failed."""
     none = requests(traced(managed(0, 1)))
     names = ("kind", "route", "count", "failed", "total_ms", "queue_ms", "failure")
     columns: dict[str, Any] = {name: [one[at] for one in routes] for at, name in enumerate(names)}
     columns |= {
+        "exception": [thrown] * len(routes),
         "median_ms": [one[4] / one[2] for one in routes],
         "unfinished": [0] * len(routes),
         "slow": [0] * len(routes),
@@ -255,6 +276,19 @@ def test_what_fails_most_comes_first_and_what_is_not_named_is_counted() -> None:
 def test_of_any_kind_what_fails_is_told_but_for_few(kind: str, failed: int, is_told: bool) -> None:
     found = requests_found(routed((kind, "one", 200, failed, 1.0, None, "failed")))
     assert found == [f"2 of 200 {CALLS[kind]} failed: one (2)"] * is_told
+
+
+@pytest.mark.parametrize(
+    ("failure", "why"),
+    [
+        ("failed", "Odd: why"),
+        ("status 500", "Odd: why"),
+        ("Connection refused (shop:80)", "Connection refused (shop:80)"),
+    ],
+)
+def test_what_was_thrown_says_more_than_a_status(failure: str, why: str) -> None:
+    (text,) = requests_found(routed(("server", "GET /", 9, 9, 1.0, None, failure), thrown="Odd: why"))
+    assert text == f'9 of 9 requests that came in failed: GET / (9), most of them: "{why}"'
 
 
 @pytest.mark.parametrize(("queue", "is_told"), [(None, False), (30.0, False), (900.0, False), (2566.0, True)])

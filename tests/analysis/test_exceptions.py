@@ -72,7 +72,7 @@ def test_messages_that_are_cut_are_as_different_as_they_were() -> None:
 def test_without_messages_all_else_is_the_same() -> None:
     trace = Trace(data_of("events-10.nettrace"))
     whole = exceptions(trace).to_json()
-    (made,) = fold(trace, ExceptionsFold(seconds=seconds_of(trace), messages=False))
+    (made,) = fold(trace, ExceptionsFold(seconds=seconds_of(trace), messages=0))
     told = made.to_json()
     assert {row["message"] for row in told["thrown"]} == {None}
     assert {row["message"] for row in whole["thrown"]} != {None}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
 from tests.analysis.traces import Seen, said, traced
 from tests.nettrace.recordings import data_of, recordings
 
+from dotnetdiag.analysis import log_exceptions
 from dotnetdiag.analysis import logs as room
 from dotnetdiag.analysis.logs import NO_EVENTS, LogsFold, logs
 from dotnetdiag.analysis.request_kinds import LOGGING
@@ -27,11 +29,25 @@ def formatted(ms: float, number: int, event: str = "", text: str = "said") -> Se
     return said(ms, 1, provider=LOGGING, number=1, name="FormattedMessage", **values, FormattedMessage=text)
 
 
+def as_json(ms: float, text: str, exception: str = "{}", *, level: int = 2, **values: str) -> Seen:
+    """A message as JSON, with the exception that it was logged with."""
+    said_too = {"ExceptionJson": exception, "ArgumentsJson": "{}", "FormattedMessage": text, **values}
+    return said(
+        ms, 1, provider=LOGGING, number=5, name="MessageJson", Level=level, EventId=7, LoggerName="Shop", **said_too
+    )
+
+
+def thrown(type_: str, message: str, stack: str = "") -> str:
+    """The text of the field."""
+    told = {"TypeName": type_, "Message": message, "HResult": "1", "VerboseMessage": f"{type_}: {message}{stack}"}
+    return json.dumps(told)
+
+
 @pytest.mark.parametrize("name", recordings())
 def test_there_are_as_many_as_events(name: str) -> None:
     trace = trace_of(name)
     counts = trace.counts().get("Microsoft-Extensions-Logging", {})
-    expected = counts.get("FormattedMessage", 0) or counts.get("MessageJson", 0)
+    expected = counts.get("MessageJson", 0) or counts.get("FormattedMessage", 0)
     made = logs(trace)
     assert made.totals.count == len(made.messages) == expected
     assert sum(made.totals.by_level.values()) == sum(made.by_event.values("count")) == expected
@@ -114,3 +130,44 @@ def test_events_that_differ_in_their_names_alone_are_two() -> None:
     told = [formatted(at, 0, name) for at, name in enumerate(["Begin", "End", "End", ""])]
     rows = logs(traced(*told)).by_event.to_pylist()
     assert [(row["event"], row["count"]) for row in rows] == [("End", 2), ("Begin", 1), ("", 1)]
+
+
+def test_the_exception_that_a_message_was_logged_with_is_told() -> None:
+    lost = thrown("Shop.Lost", "no cart", "\n   at Shop.Find()")
+    told = [
+        as_json(0, "begun"),
+        as_json(1, "cart 1", lost),
+        as_json(2, "cart 2", thrown("Odd", "")),
+        as_json(3, "", "x"),
+    ]
+    made = logs(traced(*told))
+    assert made.messages.values("exception_type") == [None, "Shop.Lost", "Odd", None]
+    assert made.messages.values("exception") == [None, "Shop.Lost: no cart\n   at Shop.Find()", "Odd: ", None]
+    assert made.by_event.values("exception") == [None]
+    first = logs(traced(*told[1:]))
+    assert first.by_event.values("exception") == ["Shop.Lost: no cart\n   at Shop.Find()"]
+    brief = LogsFold(rows=False)
+    for window in traced(*told[1:]).windows(brief.wants):
+        brief.feed(window)
+    assert brief.result().by_event.to_json() == first.by_event.to_json()
+
+
+def test_exceptions_beyond_the_limit_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_exceptions, "MOST_EXCEPTIONS", 2)
+    made = logs(traced(*(as_json(at, "lost", thrown("Odd", str(at))) for at in range(4)), as_json(9, "fine")))
+    assert made.messages.values("exception") == ["Odd: 0", "Odd: 1", "(others)", "(others)", None]
+    assert made.messages.values("exception_type") == ["Odd", "Odd", "(others)", "(others)", None]
+    assert room.NO_EXCEPTIONS in made.notes
+
+
+def test_of_a_process_that_tells_messages_in_both_forms_those_with_exceptions_are_read() -> None:
+    both = [formatted(0, 7, text="cart 1"), as_json(0, "cart 1", thrown("Odd", "why"))]
+    made = logs(traced(*both))
+    assert (made.totals.count, made.messages.values("exception_type")) == (1, ["Odd"])
+
+
+def test_where_those_as_json_have_no_texts_those_as_texts_are_read() -> None:
+    """As of .NET Core 3, whose arguments are not as the text has them."""
+    textless = said(0, 1, provider=LOGGING, number=5, name="MessageJson", Level=2, EventId=7, LoggerName="Shop")
+    made = logs(traced(formatted(0, 7, text="cart 1.00"), textless))
+    assert (made.totals.count, made.messages.values("message")) == (1, ["cart 1.00"])

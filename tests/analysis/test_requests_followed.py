@@ -15,6 +15,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
+from tests.trace.made import z16
 
 from dotnetdiag.analysis import open_spans, request_spans
 from dotnetdiag.analysis.cpu import SAMPLER
@@ -42,6 +43,7 @@ KINDS: dict[str, tuple[str, int, str, tuple[str, ...]]] = {
     "stopping": (RUNTIME, 9, "SuspendEEStart", ()),
     "restarted": (RUNTIME, 3, "RestartEEStop", ()),
     "tick": (RUNTIME, 10, "AllocationTick", ()),
+    "thrown": (RUNTIME, 80, "ExceptionStart", ()),
     "message": (LOGGING, 19, "FormattedMessage", ("Level",)),
 }
 OPCODES = {"BeginExecute": 1, "EndExecute": 2}
@@ -179,6 +181,40 @@ def test_of_what_shares_its_id_with_others_of_another_kind_the_end_is_known(way:
     made = asked([("server", 1, 1, b""), *looks, ("served", 10, 1, b"")], way)
     assert made.requests.values("duration_ms") == [9.0, None, None]
     assert (made.totals.unknown, made.totals.unfinished) == (2, 0)
+
+
+def thrown(ms: int, activity: int, type_: str, message: str = "") -> Event:
+    return "thrown", ms, activity, z16(type_) + z16(message) + bytes(8 + 4 + 2 + 2)
+
+
+def test_what_was_thrown_counts_for_what_it_was_thrown_in_and_the_last_is_told(way: dict[str, int]) -> None:
+    inside = [("dns", 3, 2, b""), thrown(4, 2, "Odd", "why"), ("found", 5, 2, b"")]
+    first = [("server", 1, 1, b""), thrown(2, 1, "First"), *inside, thrown(6, 1, "Last", "NULL"), ("served", 7, 1, b"")]
+    others = [thrown(8, 1, "Late"), thrown(9, 0, "Nobody's"), ("server", 10, 5, b""), ("served", 11, 5, b"")]
+    made = asked([*first, *others], way)
+    rows = [(row["kind"], row["exceptions"], row["exception"]) for row in made.requests.to_pylist()]
+    assert rows == [("server", 3, "Last"), ("dns", 1, "Odd: why"), ("server", 0, None)]
+    routes = {row["kind"]: (row["exceptions"], row["exception"]) for row in made.by_route.to_pylist()}
+    assert routes == {"server": (3, None), "dns": (1, None)}, "none has failed"
+
+
+def test_what_is_thrown_within_a_part_is_told_of_what_the_server_answers(way: dict[str, int]) -> None:
+    events = [
+        ("server", 1, 1, b""),
+        ("dns", 3, 2, b""),
+        thrown(4, 2, "Odd"),
+        ("failed", 5, 2, b""),
+        ("found", 6, 2, b""),
+    ]
+    made = asked([*events, ("served", 7, 1, b"")], way)
+    assert made.requests.values("exception") == ["Odd", "Odd"]
+    failed = {row["kind"]: (row["failure"], row["exception"]) for row in made.by_route.to_pylist()}
+    assert failed == {"server": (None, None), "dns": ("failed", "Odd")}
+
+
+def test_without_any_exception_it_is_not_told_how_many_there_were(way: dict[str, int]) -> None:
+    made = asked([("server", 1, 1, b""), ("served", 2, 1, b"")], way)
+    assert (made.requests.values("exceptions"), made.requests.values("exception")) == ([None], [None])
 
 
 def stopping(ms: int, reason: int) -> Event:

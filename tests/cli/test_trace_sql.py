@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 from tests.cli.test_commands import run
+from tests.nettrace.traces import small_trace
 from tests.query.asked import saved
 
 import dotnetdiag as dd
@@ -221,3 +222,68 @@ def test_each_file_is_asked_once(paths: list[str], monkeypatch: pytest.MonkeyPat
     name = Path(paths[0]).name
     (twice,) = json.loads(run("trace", "sql", name, f"{name[:-1]}?", f"./{name}", query, "--json").stdout)
     assert once == twice
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> list[str]:
+    """A recording that is made here, of whose losses a last line tells, and behind it two that cannot be opened."""
+    (tmp_path / "a.nettrace").write_bytes(small_trace(4))
+    (tmp_path / "b.nettrace").write_bytes(b"")
+    (tmp_path / "c.nettrace").write_text("This is not a recording.\n" * 10)
+    return [str(tmp_path / name) for name in ("a.nettrace", "b.nettrace", "c.nettrace")]
+
+
+FILES = "select file, count(*) > 0 as some from events group by file"
+
+
+def test_files_that_cannot_be_read_are_skipped_where_that_is_asked_for(made: list[str], tmp_path: Path) -> None:
+    for words in (["/no/such.nettrace", *made], ["/no/such.nettrace", str(tmp_path / "*.nettrace")]):
+        done = run("trace", "sql", "--skip-unreadable", *words, FILES, "--json")
+        assert (done.returncode, json.loads(done.stdout)) == (0, [{"file": made[0], "some": True}])
+        assert done.stderr.splitlines()[:-1] == [
+            "note: /no/such.nettrace: No such file or directory; it was skipped",
+            f"note: {made[1]}: end of data at 0x0: the file is empty; it was skipped",
+            f"note: {made[2]}: first bytes at 0x0: neither a NetPerf nor a nettrace file; it was skipped",
+        ]
+
+
+def test_ten_files_that_are_skipped_are_named_and_the_others_counted(made: list[str], tmp_path: Path) -> None:
+    for number in range(11):
+        (tmp_path / f"b{number:02}.nettrace").touch()
+    done = run("trace", "sql", str(tmp_path / "*.nettrace"), FILES, "--skip-unreadable")
+    assert done.returncode == 0
+    *named, more, _ = done.stderr.splitlines()
+    assert len(named) == 10
+    assert all(line.endswith("the file is empty; it was skipped") for line in named)
+    assert more == "note: and 3 more that cannot be read were skipped"
+
+
+def test_where_no_file_can_be_read_that_is_one_line_and_the_code_of_one(made: list[str]) -> None:
+    alone = run("trace", "sql", made[1], FILES)
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert alone.stderr == f"error: {made[1]}: end of data at 0x0: the file is empty\n"
+    skipping = run("trace", "sql", "--skip-unreadable", made[1], FILES)
+    assert (skipping.returncode, skipping.stdout, skipping.stderr) == (2, "", alone.stderr)
+    done = run("trace", "sql", "--skip-unreadable", *made[1:], FILES)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"{alone.stderr.rstrip()}; none of the 2 recordings can be read\n"
+
+
+def test_of_several_files_the_error_says_which_option_skips(made: list[str], tmp_path: Path) -> None:
+    hint = "; --skip-unreadable answers from the others\n"
+    for words in (made, [str(tmp_path / "*.nettrace")]):
+        done = run("trace", "sql", *words, FILES)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"error: {made[1]}: end of data at 0x0: the file is empty{hint}"
+    done = run("trace", "sql", made[0], "/no/such.nettrace", "select 1")
+    assert (done.returncode, done.stderr) == (2, f"error: /no/such.nettrace: No such file or directory{hint}")
+    done = run("trace", "sql", made[0], "/no/*.nettrace", "select 1")  # which is no recording that could be skipped
+    assert (done.returncode, done.stderr) == (2, "error: /no/*.nettrace: no file has a name like this\n")
+
+
+def test_a_table_that_a_skipped_file_may_have_is_not_there_and_the_file_is_told(made: list[str]) -> None:
+    done = run("trace", "sql", "--skip-unreadable", *made, 'from "Exception/Start"')
+    assert (done.returncode, done.stdout) == (3, "")
+    *notes, error = done.stderr.splitlines()
+    assert len(notes) == 2
+    assert error.startswith("error: no table 'Exception/Start'")

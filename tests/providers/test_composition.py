@@ -10,7 +10,7 @@ from dotnetdiag.ipc.eventpipe import Tracepoints
 from dotnetdiag.providers.composition import ProviderSource, compose, with_needed, with_tracepoint
 from dotnetdiag.providers.keywords import CLR_PROVIDER, SAMPLE_PROFILER, TPL_PROVIDER
 from dotnetdiag.providers.presets import DEFAULT_PRESETS, LINUX_ONLY_PRESETS, PRESETS, find_preset
-from dotnetdiag.providers.questions import ADVISED, QUESTIONS, SOCKETS
+from dotnetdiag.providers.questions import ADVISED, LOGGING, QUESTIONS, SOCKETS
 from dotnetdiag.providers.text import parse_providers
 
 
@@ -124,7 +124,7 @@ def test_presets_are_found_in_any_case(name: str) -> None:
 def test_there_is_a_preset_for_each_question() -> None:
     made = compose(presets="requests")
     names = [provider.name for provider in made.providers]
-    assert {"System.Net.Http", "Microsoft-Extensions-Logging", SAMPLE_PROFILER, CLR_PROVIDER} <= {*names}
+    assert {"System.Net.Http", LOGGING, SAMPLE_PROFILER, CLR_PROVIDER} <= {*names}
     assert SOCKETS not in names, ".NET 10 gives many requests one id then"
     assert SOCKETS in QUESTIONS["requests"]
     for name, text in QUESTIONS.items():
@@ -134,7 +134,9 @@ def test_there_is_a_preset_for_each_question() -> None:
     advice = {one.name: one for one in compose(presets="advice").providers}
     for name in ADVISED:
         for one in compose(presets=name).providers:
-            assert not one.keywords & ~advice[one.name].keywords
+            if one.name != LOGGING or name == "logs":
+                assert not one.keywords & ~advice[one.name].keywords
+    assert advice[LOGGING].keywords == 8, "messages as JSON have all that those as texts have"
     both = compose(presets="requests", providers=f"{TPL_PROVIDER}:0x8B:5")
     (tpl,) = [one for one in both.providers if one.name == TPL_PROVIDER]
     assert tpl.keywords == 0x8B, "the text's entry counts"

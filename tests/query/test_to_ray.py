@@ -23,8 +23,10 @@ ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_addr
 made = dd.dataset(sys.argv[1])
 rows = made.to_ray("GC/Start", ["file", "Reason", "Depth"]).filter(expr="Depth > 0").take_all()
 gc = made.to_ray("gc", ["number"]).count()
+some = dd.dataset([sys.argv[1], sys.argv[3]], skip_unreadable=True)
+left = some.to_ray("gc", ["number"]).count()
 ray.shutdown()
-print(json.dumps([rows, gc]))
+print(json.dumps([rows, gc, left, some.skipped]))
 """
 
 
@@ -35,16 +37,19 @@ def test_ray_reads_what_the_recordings_have(tmp_path: Path) -> None:
     (tmp_path / "recordings").mkdir()
     paths = saved(tmp_path / "recordings", "events-10", "gccollect-10")
     pattern = str(tmp_path / "recordings" / "*.nettrace")
+    empty = tmp_path / "empty.nettrace"
+    empty.touch()
     with TemporaryDirectory(prefix="ray-") as short:  # its sockets have long names
         done = subprocess.run(
-            [sys.executable, "-c", ASKED, pattern, short],
+            [sys.executable, "-c", ASKED, pattern, short, str(empty)],
             env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
             timeout=240,
         )
     assert done.returncode == 0, done.stderr
-    rows, gc = json.loads(done.stdout.splitlines()[-1])
+    rows, gc, left, skipped = json.loads(done.stdout.splitlines()[-1])
     expected = dd.sql(paths, 'select file, Reason, Depth from "GC/Start" where Depth > 0 order by all').to_pylist()
     assert sorted(rows, key=lambda row: tuple(row.values())) == expected
-    assert gc == len(dd.sql(paths, "from gc"))
+    assert gc == left == len(dd.sql(paths, "from gc"))
+    assert skipped == {str(empty): f"{empty}: end of data at 0x0: the file is empty"}

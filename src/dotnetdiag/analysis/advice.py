@@ -16,13 +16,14 @@ from dotnetdiag.analysis import filters, nameless
 from dotnetdiag.analysis.advice_report import AdviceReport, Said, report_of
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
 from dotnetdiag.analysis.distinct import rows_with
-from dotnetdiag.analysis.exceptions import ExceptionReport, ExceptionsFold
+from dotnetdiag.analysis.exceptions import NO_MESSAGE, ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.finding import DEADLOCK, LEAST, SOME, WAITED_MS, Finding, begin_of, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.gc_findings import of_gc
 from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
 from dotnetdiag.analysis.kept_events import OTHERS
+from dotnetdiag.analysis.log_exceptions import first_line
 from dotnetdiag.analysis.logs import LogReport, LogsFold
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, are_states_told, facts_of
@@ -62,6 +63,8 @@ HOT_SHARE, BUSY_SHARE = 0.3, 0.1
 """Of a method: how much of what ran is its own, and how much of the time that is on one processor."""
 FEW_SAMPLES = 10
 """Of a method that say nothing of it: between two there may be seconds in which the program would not stop for the sampler."""
+MOST_MESSAGES = 1 << 13
+"""Of exceptions, that are told apart: the most frequent is quoted where it is that of many."""
 ERRORS = ("Error", "Critical")
 """Levels of messages."""
 _NOT_KNOWN = Recorded(0.0, 0.0)
@@ -161,7 +164,7 @@ class _Questions:
         self._folds: dict[str, Fold[Any]] = {
             "gc": GcFold(seconds=seconds),
             "allocations": AllocationsFold(seconds=seconds),
-            "exceptions": ExceptionsFold(),
+            "exceptions": ExceptionsFold(messages=MOST_MESSAGES),
             "contention": ContentionFold(),
             "waits": WaitsFold(),
             "threadpool": ThreadPoolFold(seconds=seconds),
@@ -291,9 +294,9 @@ def of_exceptions(made: ExceptionReport, seconds: float) -> Iterator[Finding]:
 
 
 def _quoted(message: str | None) -> str:
-    """The begin of what an exception says; nothing of one that was given no message, which a runtime tells as NULL (8 to 10)."""
+    """The begin of what an exception says; nothing of one that was given no message."""
     said = begin_of(message or "")
-    return f' ("{said}")' if said not in ("", "NULL", OTHERS) else ""
+    return f' ("{said}")' if said not in ("", NO_MESSAGE, OTHERS) else ""
 
 
 def of_death(made: ExceptionReport, recorded: Recorded, lost_by: LostBy = lambda _: 0) -> Iterator[Finding]:
@@ -353,7 +356,10 @@ def _of_logs(made: LogReport) -> Iterator[Finding]:
     if first is None:
         return
     example = begin_of(str(first["example"] or ""))
-    told = f' ("{example}")' if example else ""
+    told = f'"{example}"' if example else ""
+    if first["exception"]:
+        told = ", with ".join(filter(None, (told, begin_of(first_line(first["exception"])))))
+    told = f" ({told})" if told else ""
     what = (
         "1 message of level Error or worse was" if number == 1 else f"{number:,} messages of level Error or worse were"
     )

@@ -71,6 +71,8 @@ MOST_MESSAGES = 1 << 16
 """Messages that are told apart; those beyond count for their types alone."""
 MOST_CHARACTERS = 300
 """Of a message."""
+NO_MESSAGE = "NULL"
+"""What runtimes tell (8 to 10) as the message of one that was given none."""
 NO_EVENTS = "no exceptions: none was thrown, or the recording lacks their events (record with --profile exceptions)"
 BREAKS_OFF = "the recording breaks off: what was thrown last, such as what a program died of, is often not in it"
 _COLUMNS = (
@@ -140,17 +142,17 @@ def exceptions(trace: Trace) -> ExceptionReport:
 
 class ExceptionsFold:
     """What :func:`exceptions` asks, window by window. ``seconds``: how long was recorded, for the rate. Of a recording of any size some megabytes
-    are in memory: what became of exceptions is told while windows come, and a row of each is spilled. Without ``messages`` none is told, for who
-    asks when exceptions were thrown: 65,536 of them are 10 MB and more.
+    are in memory: what became of exceptions is told while windows come, and a row of each is spilled. So many different ``messages`` are told
+    apart (None: :data:`MOST_MESSAGES`, which are 10 MB and more); 0 for who asks when exceptions were thrown.
     """
 
     needs_activities = False
 
-    def __init__(self, *, seconds: Seconds = None, messages: bool = True) -> None:
-        self._seconds, self._has_messages = seconds, messages
+    def __init__(self, *, seconds: Seconds = None, messages: int | None = None) -> None:
+        self._seconds, self._most = seconds, MOST_MESSAGES if messages is None else messages
         self._types, self._methods = Texts(), Texts()
-        self._messages = Texts(MOST_MESSAGES, longest=MOST_CHARACTERS)
-        names = {"ExceptionType": self._types} | ({"ExceptionMessage": self._messages} if messages else {})
+        self._messages = Texts(self._most, longest=MOST_CHARACTERS)
+        names = {"ExceptionType": self._types} | ({"ExceptionMessage": self._messages} if self._most else {})
         self._thrown = KeptEvents(having(THROWN), ("ExceptionFlags",), names=names)
         self._others = {
             kind: KeptEvents(having(number), names=("MethodName",) if kind in _WITH_METHOD else (), texts=self._methods)
@@ -203,7 +205,7 @@ class ExceptionsFold:
         row, rows = self._rows.add(found, kept, of_thread, kept["ExceptionType"])
         rows["catch_ms"] = rows["handled_ms"] = np.nan
         rows["caught_by"] = -1
-        rows["message"] = kept["ExceptionMessage"] if self._has_messages else -1
+        rows["message"] = kept["ExceptionMessage"] if self._most else -1
         rows["flags"] = np.maximum(flags, 0)
         thread = self._rows.threads.ids[of_thread]
         self._wait(kept, kind=kind, thread=thread, row=row)
@@ -252,6 +254,7 @@ class ExceptionsFold:
             stacks=stacks,
             types=self._types.names,
             messages=self._messages.names,
+            most=self._most,
             methods=self._methods.names,
             losses=self._losses.told,
             seconds=in_seconds(self._seconds, self._rows.threads.told()[0]),
@@ -313,6 +316,7 @@ class _Answer:
         stacks: KindStacks,
         types: Sequence[str],
         messages: Sequence[str],
+        most: int,
         methods: Sequence[str],
         losses: Losses | None,
         seconds: float | None,
@@ -326,7 +330,8 @@ class _Answer:
         self._rests = Rests(pairs, thrown.columns.stacks)
         self._thread_id = thrown.threads.ids
         self._pid, self._tid = thrown.threads.told()
-        self._others = messages.index(OTHERS) if OTHERS in messages[MOST_MESSAGES:] else -1
+        self._others = messages.index(OTHERS) if OTHERS in messages[most:] else -1
+        self._most = most
         self._texts = {
             "type": Text.from_pylist([*types, ""]),
             "message": Text.from_pylist([*messages, ""]),
@@ -379,7 +384,7 @@ class _Answer:
         ]
         if self._others >= 0:
             beyond = int(found.by_message.count[found.by_message.keys() % _SPAN - 1 == self._others].sum())
-            notes.append(f"{beyond:,} have messages beyond the limit of {MOST_MESSAGES:,}: they count by type alone")
+            notes.append(f"{beyond:,} have messages beyond the limit of {self._most:,}: they count by type alone")
         return (*notes, *self._cut)
 
     def _again(self, values: Values, stack: Array) -> Array:

@@ -13,7 +13,8 @@ from dotnetdiag.trace.event import Event
 from dotnetdiag.trace.table import EventTable
 
 PROVIDER = "Microsoft-Extensions-Logging"
-_EVENT = "MessageJson"
+AS_JSON, FORMATTED = "MessageJson", "FormattedMessage"
+"""The two events that tell a message as a whole."""
 FORMAT = "{OriginalFormat}"
 """The argument that is the text with holes; what all loggers give it is called so."""
 LEVELS = ("Trace", "Debug", "Information", "Warning", "Error", "Critical")
@@ -56,7 +57,7 @@ class LogEntry:
 
 def is_log_entry(schema: EventSchema) -> bool:
     """Whether events of a type are messages."""
-    return schema.provider == PROVIDER and schema.name == _EVENT
+    return schema.provider == PROVIDER and schema.name == AS_JSON
 
 
 def iter_log_entries(window: EventTable) -> Iterator[LogEntry]:
@@ -75,7 +76,6 @@ def log_entry(event: Event) -> LogEntry:
 
 def _entry(said: Mapping[str, Any], pid: int | None, time_ns: int) -> LogEntry:
     arguments = _texts(said.get("ArgumentsJson"))
-    error = _texts(said.get("ExceptionJson"))
     text = said.get("FormattedMessage")
     return LogEntry(
         pid=pid,
@@ -86,14 +86,20 @@ def _entry(said: Mapping[str, Any], pid: int | None, time_ns: int) -> LogEntry:
         event_id=_whole(said.get("EventId")),
         event_name=str(said.get("EventName") or ""),
         arguments=arguments,
-        exception=LoggedException(
-            type=error.get("TypeName", ""), message=error.get("Message", ""), text=error.get("VerboseMessage", "")
-        )
-        if error
-        else None,
+        exception=logged_exception(said.get("ExceptionJson")),
         trace_id=str(said.get("ActivityTraceId") or ""),
         span_id=str(said.get("ActivitySpanId") or ""),
         trace_flags=_whole(said.get("ActivityTraceFlags")),
+    )
+
+
+def logged_exception(json_text: object) -> LoggedException | None:
+    """What the field ``ExceptionJson`` tells; None where it tells of none."""
+    told = _texts(json_text)
+    if not told:
+        return None
+    return LoggedException(
+        type=told.get("TypeName", ""), message=told.get("Message", ""), text=told.get("VerboseMessage", "")
     )
 
 

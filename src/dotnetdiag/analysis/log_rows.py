@@ -10,6 +10,7 @@ import numpy as np
 from dotnetdiag.analysis.answers import answer_sliced, mask, number, whole
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.log_entries import LEVELS
+from dotnetdiag.analysis.log_exceptions import LoggedExceptions
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
@@ -19,10 +20,13 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _ROW = np.dtype([
     ("ms", "f8"), *((name, "i8") for name in ("pid", "tid", "event_id")),
-    *((name, "i4") for name in ("logger", "event", "message", "request", "request_row")), ("level", "i1")
+    *((name, "i4") for name in ("logger", "event", "message", "exception", "request", "request_row")), ("level", "i1")
 ])  # fmt: skip
 """Texts by their numbers; -1 for none, as of what is within no request."""
-_COLUMNS = ("ms", "pid", "tid", "level", "logger", "event_id", "event", "message", "request", "request_row")
+_COLUMNS = (
+    *("ms", "pid", "tid", "level", "logger", "event_id", "event"),
+    *("message", "exception_type", "exception", "request", "request_row"),
+)
 
 
 NO_ID = 1 << 40
@@ -58,12 +62,20 @@ class LogRows:
         self,
         names: Sequence[str],
         messages: Sequence[str],
+        exceptions: LoggedExceptions,
         labels: Sequence[str],
         notes: Sequence[str],
         losses: Losses,
     ) -> Table:
         """All of them. ``names`` are of loggers and events, ``labels`` of requests."""
-        texts = {"logger": names, "event": names, "message": messages, "request": labels}
+        texts = {
+            "logger": names,
+            "event": names,
+            "message": messages,
+            "exception": exceptions.names,
+            "exception_type": exceptions.types,
+            "request": labels,
+        }
         made = _Columns(self._rows, {name: Text.from_pylist([*given, ""]) for name, given in texts.items()})
         return answer_sliced("messages", _COLUMNS, len(self), made, notes, losses)
 
@@ -78,7 +90,7 @@ class _Columns:
         return columns_of(self._rows, self._column, names, first, last)
 
     def _column(self, name: str, values: Values) -> Column:
-        own = values(name)
+        own = values("exception" if name == "exception_type" else name)
         if name == "level":
             return levels_of(own)
         if name in self._texts:

@@ -1,7 +1,8 @@
 """What a program logged through ``Microsoft.Extensions.Logging``, and within which request.
 
-The provider of that name writes each message in up to three events, by its keywords: FormattedMessage (0x4) is read, or of a process that has none
-of it MessageJson (0x8). The id of the activity of its thread tells within which request it was logged (keyword 0x80 of the TPL).
+The provider of that name writes each message in up to three events, by its keywords: MessageJson (0x8) is read, which alone tells the exception that
+a message was logged with, or of a process that has none of it FormattedMessage (0x4), as of one of .NET Core 3, whose MessageJson has no text. The id
+of the activity of its thread tells within which request it was logged (keyword 0x80 of the TPL).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dotnetdiag.analysis.answers import answer_table, texts, whole
 from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, cut_told, number_of, others_told
-from dotnetdiag.analysis.log_entries import LEVELS, PROVIDER, filled
+from dotnetdiag.analysis.log_entries import AS_JSON, FORMATTED, LEVELS, PROVIDER, filled
+from dotnetdiag.analysis.log_exceptions import FIELD, MOST_EXCEPTIONS, LoggedExceptions, text_of
 from dotnetdiag.analysis.log_rows import NO_ID, LogRows, ids_of_events, levels_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
@@ -26,15 +28,14 @@ from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
 from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.events.columns import Text
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import is_among
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.scratch import MappedArrays, Scratch
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-FORMATTED, AS_JSON = "FormattedMessage", "MessageJson"
-_TEXT = "FormattedMessage"
+_TEXT, _EXCEPTION = "FormattedMessage", "exception"
 MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
 """Different messages, and characters of each, that are kept."""
 WARNING = 3
@@ -43,6 +44,7 @@ NO_EVENTS = (
     "which has all levels from Debug on; a program that has cleared its logging providers sends none)"
 )
 NO_REQUESTS = "which requests messages are of is not told: there were none, or the recording lacks their events (record with --profile logs)"
+NO_EXCEPTIONS = f"more than {MOST_EXCEPTIONS:,} different exceptions: the texts of those beyond are not kept"
 NO_TEXTS = f"more than {MOST_MESSAGES:,} different messages: the texts of those beyond are not kept"
 
 
@@ -85,16 +87,22 @@ class LogsFold:
         self._names = Texts()
         self._messages = Texts(MOST_MESSAGES, longest=MOST_CHARACTERS)
         names = {"LoggerName": self._names, "EventName": self._names}
+        self._exceptions = LoggedExceptions()
         scratch, numbers = Scratch(), ("Level", "EventId")
         kinds = (FORMATTED, AS_JSON)
         self._plain = {event: KeptEvents(_message(event), numbers, names=names) for event in kinds}
         names = {**names, _TEXT: self._messages}
-        self._kept = {event: KeptEvents(_message(event), numbers, names=names, activities=True) for event in kinds}
+        self._kept = {
+            event: KeptEvents(_message(event), (*numbers, _EXCEPTION), names=names, activities=True) for event in kinds
+        }
         self._told = {
-            event: KeptEvents(_message(event), (*numbers, "request"), names=names, scratch=scratch) for event in kinds
+            event: KeptEvents(_message(event), (*numbers, _EXCEPTION, "request"), names=names, scratch=scratch)
+            for event in kinds
         }
         """Those whose requests are looked up: ``request`` is the row of its span, or of the first around it that is shown."""
         self._alike = {event: _Alike() for event in self._kept}
+        self._textless = set[int]()
+        """Processes whose messages as JSON have no texts."""
         self._spans = RequestSpans()
         self._losses = LossesToTell()
 
@@ -110,8 +118,8 @@ class LogsFold:
             messages = keeper.events_of(window)
             if len(messages):
                 kept = _with_ids(keeper.of(messages), messages)
-                if event == AS_JSON and self._has_rows:
-                    kept = self._filled(kept, messages)
+                if event == AS_JSON:
+                    kept = self._with_texts(kept, messages)
                 self._alike[event].add(kept, None if self._has_rows else messages)
                 if self._has_rows:
                     keeper.add(kept)
@@ -120,12 +128,17 @@ class LogsFold:
             if self._spans.is_due(sum(map(len, self._kept.values()))):
                 self._follow(max(self._spans.latest_ms, *(one.latest_ms for one in self._kept.values())))
 
-    def _filled(self, kept: Kept, messages: EventTable) -> Kept:
-        """With the texts that .NET Core 3 does not write, of the arguments that it does."""
+    def _with_texts(self, kept: Kept, messages: EventTable) -> Kept:
+        """With exceptions, and the texts that .NET Core 3 does not write, of the arguments that it does."""
         lacking = [
             number for number, schema in messages.schemas.items() if all(one.name != _TEXT for one in schema.fields)
         ]
         rows = messages.rows_of_types(lacking)
+        self._textless.update(distinct(kept.pid[rows].astype(np.int64)).tolist())
+        if not self._has_rows:
+            return kept
+        exceptions = self._exceptions.numbers(messages.get(f"payload.{FIELD}"), len(messages))
+        kept = Kept(kept.ms, kept.pid, kept.tid, {**kept.fields, _EXCEPTION: exceptions})
         arguments = messages.get("payload.ArgumentsJson")
         if arguments is None or not len(rows):
             return kept
@@ -160,20 +173,27 @@ class LogsFold:
         return whole._result()
 
     def _result(self) -> LogReport:
-        beside = self._alike[AS_JSON].processes - self._alike[FORMATTED].processes
-        alike = self._alike[FORMATTED].and_of(self._alike[AS_JSON], beside)
+        beside = self._alike[AS_JSON].processes - (self._alike[FORMATTED].processes & self._textless)
+        alike = self._alike[FORMATTED].with_those_of(self._alike[AS_JSON], beside)
         notes = () if alike.count else (NO_EVENTS,)
         if len(self._messages.names) > MOST_MESSAGES:
             notes = (NO_TEXTS,)
         rows = self._rows_of(beside)
         notes = (*notes, *others_told("loggers and events", [self._names]))
         notes = (*notes, *cut_told("messages", self._messages))
+        if self._exceptions.texts.has_others:
+            notes = (*notes, NO_EXCEPTIONS)
         if alike.count and self._has_rows and not rows.in_requests:
             notes = (*notes, NO_REQUESTS)
-        by_event = alike.table(self._names.names, self._messages.names)
+        by_event = alike.table(self._names.names, self._messages.names, self._exceptions.names)
         return LogReport(
             messages=rows.table(
-                self._names.names, self._messages.names, [*self._spans.labels], notes, self._losses.told
+                self._names.names,
+                self._messages.names,
+                self._exceptions,
+                [*self._spans.labels],
+                notes,
+                self._losses.told,
             ),
             by_event=answer_table("messages by event", by_event, notes, self._losses.told),
             totals=LogTotals(
@@ -187,8 +207,9 @@ class LogsFold:
     def _parts(self, beside: Set[int]) -> Iterator[Kept]:
         """The messages: of processes ``beside`` those as JSON, of others those as texts."""
         as_json = np.array(sorted(beside), np.int64)
-        if self._alike[FORMATTED].count or not beside:
-            yield from self._told[FORMATTED].parts()
+        for part in self._told[FORMATTED].parts() if self._alike[FORMATTED].processes - beside or not beside else ():
+            own = ~is_among(part.pid, as_json)
+            yield part if own.all() else part.of(np.flatnonzero(own))
         for part in self._told[AS_JSON].parts() if beside else ():
             own = is_among(part.pid, as_json)
             yield part if own.all() else part.of(np.flatnonzero(own))
@@ -219,11 +240,12 @@ class LogsFold:
                 "event_id": part["EventId"],
                 "event": part["EventName"],
                 "message": part[_TEXT],
+                "exception": part[_EXCEPTION],
                 "request": told(label_of, of),
                 "request_row": told(number_of, of),
             })  # fmt: skip
             of_spans.release()
-        if beside and self._alike[FORMATTED].count:
+        if beside and self._alike[FORMATTED].processes - beside:
             made.sort()
         return made
 
@@ -240,10 +262,11 @@ class _Alike:
         """Of what there are messages."""
         return {pid for pid, *_ in self._found}
 
-    def and_of(self, other: _Alike, processes: Set[int]) -> _Alike:
-        """These, and the others of some processes."""
+    def with_those_of(self, other: _Alike, processes: Set[int]) -> _Alike:
+        """Of some processes the others, and these of all that are left."""
         made = _Alike()
-        made._found = {**self._found, **{key: one for key, one in other._found.items() if key[0] in processes}}
+        made._found = {key: one for key, one in self._found.items() if key[0] not in processes}
+        made._found |= {key: one for key, one in other._found.items() if key[0] in processes}
         made.count = sum(one.count for one in made._found.values())
         return made
 
@@ -254,15 +277,16 @@ class _Alike:
         counts = np.bincount(which, minlength=len(first)).tolist()
         alike = [*zip(*(column[first].tolist() for column in keys), strict=True)]
         fresh = [row for key, row in zip(alike, first.tolist(), strict=True) if key not in self._found]
-        column = messages.get(f"payload.{_TEXT}") if messages is not None and fresh else None
-        told = [None] * len(fresh) if column is None else [str(text or "") for text in column.take(fresh).to_pylist()]
-        example = dict(zip(fresh, told, strict=True))
+        example, thrown = (_texts_of(messages, name, fresh) for name in (_TEXT, FIELD))
         for key, row, count in zip(alike, first.tolist(), counts, strict=True):
             one = self._found.get(key)
             if one is None:
-                text = int(kept[_TEXT][row]) if messages is None else example[row]
-                cut = cut_at(text, MOST_CHARACTERS) if isinstance(text, str) else text
-                one = self._found[key] = _Event(float(kept.ms[row]), cut)
+                if messages is None:
+                    said: tuple[str | int | None, str | int | None] = int(kept[_TEXT][row]), int(kept[_EXCEPTION][row])
+                else:
+                    exception = text_of(thrown[row] or "")
+                    said = _cut(example[row]), _cut(exception and exception[1])
+                one = self._found[key] = _Event(float(kept.ms[row]), *said)
             one.count += count
         self.count += len(kept)
 
@@ -273,15 +297,15 @@ class _Alike:
             counts[level] += one.count
         return {LEVELS[level]: counts[level] for level in sorted(counts) if level >= 0}
 
-    def table(self, names: Sequence[str], messages: Sequence[str]) -> dict[str, Column]:
+    def table(self, names: Sequence[str], messages: Sequence[str], exceptions: Sequence[str]) -> dict[str, Column]:
         """The columns, the most frequent first."""
         together: dict[tuple[int, int, int, int], _Event] = {}
         for (_, *key), one in sorted(self._found.items(), key=lambda one: one[1].first):
             alike = together.setdefault((key[0], key[1], key[2], key[3]), replace(one, count=0))
             alike.count += one.count
         rows = sorted(together.items(), key=lambda one: (-one[1].count, one[1].first))
-        numbers_and_texts = [one.example for _, one in rows]
-        examples = [(messages[one] if one >= 0 else None) if isinstance(one, int) else one for one in numbers_and_texts]
+        examples = [_text(one.example, messages) for _, one in rows]
+        thrown = [_text(one.exception, exceptions) for _, one in rows]
         logger, event, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2, 3))
         return {
             "level": levels_of(level),
@@ -290,16 +314,34 @@ class _Alike:
             "event": texts(names, event),
             "count": whole(np.array([one.count for _, one in rows], np.int64)),
             "example": Text.from_pylist(examples),
+            "exception": Text.from_pylist(thrown),
         }
 
 
 @dataclass(slots=True)
 class _Event:
-    """``first``: when the first came (ms), with this ``example``: its text, or the number of that."""
+    """``first``: when the first came (ms), with this ``example`` and this ``exception``: their texts, or the numbers of these."""
 
     first: float
     example: str | int | None
+    exception: str | int | None
     count: int = 0
+
+
+def _texts_of(messages: EventTable | None, name: str, rows: Sequence[int]) -> dict[int, str | None]:
+    """Of some rows what a field says."""
+    column = messages.get(f"payload.{name}") if messages is not None and rows else None
+    told = [None] * len(rows) if column is None else [str(text or "") for text in column.take(rows).to_pylist()]
+    return dict(zip(rows, told, strict=True))
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else cut_at(text, MOST_CHARACTERS)
+
+
+def _text(one: str | int | None, names: Sequence[str]) -> str | None:
+    """A text, or that of a number."""
+    return one if not isinstance(one, int) else names[one] if one >= 0 else None
 
 
 def _with_ids(kept: Kept, messages: EventTable) -> Kept:

@@ -1,4 +1,4 @@
-"""What requests spend while they run: on processors, in pauses of the collector, on locks, on allocations."""
+"""What requests spend while they run: on processors, in pauses of the collector, on locks, on allocations; and what is thrown in them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import replace
-from dotnetdiag.analysis.distinct import places_of
+from dotnetdiag.analysis.distinct import combined, places_of
+from dotnetdiag.analysis.exceptions import MOST_CHARACTERS, NO_MESSAGE, THROWN
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.gc_pauses import paused
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Places, having
+from dotnetdiag.analysis.kept_events import NONE, OTHERS, Kept, KeptEvents, Places, Texts, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks
 from dotnetdiag.analysis.pairs import LatestRows, is_followed, last_of_threads, pairs, rest_of_overlaps
+from dotnetdiag.analysis.request_kinds import IS_SERVED
 from dotnetdiag.analysis.request_spans import Followed, RequestSpans
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.stacked import are_idle
@@ -29,7 +31,9 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 SAMPLER, SAMPLE = "Microsoft-DotNETCore-SampleProfiler", 0
 MANAGED = 2
 """Of a sample: the thread ran code of .NET."""
-COSTS = ("cpu_ms", "gc_ms", "lock_ms", "allocated_bytes")
+COSTS = ("cpu_ms", "gc_ms", "lock_ms", "allocated_bytes", "exceptions")
+MOST_THROWN = 1 << 12
+"""Types with their messages that are told apart; those beyond are told by their types alone."""
 _MOST_WANTED = 4
 """Of each thread so many that it wants: it waits for one lock at a time, and ends that are not recorded never come."""
 _OF_THREAD = np.dtype([("ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("row", "i4")])
@@ -47,6 +51,12 @@ class RequestCosts:
         self._ticks = KeptEvents(having(TICK), amounts, activities=True)
         self._contended = KeptEvents(having(CONTENDED), activities=True)
         self._got = KeptEvents(having(GOT))
+        self._types, self._messages = Texts(), Texts(MOST_THROWN, longest=MOST_CHARACTERS)
+        names = {"ExceptionType": self._types, "ExceptionMessage": self._messages}
+        self._thrown = KeptEvents(having(THROWN), names=names, activities=True)
+        self.thrown, self.thrown_types = list[str](), list[int]()
+        """What the field ``thrown`` of spans says: types, each with its message; and of each the number of its type alone."""
+        self._numbers: dict[tuple[int, int], int] = {}
         self._places = Places()
         self._suspending = KeptEvents(having(SUSPENDING), ("Reason",), places=self._places)
         self._restarted = KeptEvents(having(RESTARTED), places=self._places)
@@ -61,7 +71,7 @@ class RequestCosts:
 
     @property
     def _followed(self) -> Sequence[KeptEvents]:
-        return self._ticks, self._contended, self._got, self._samples
+        return self._ticks, self._contended, self._got, self._samples, self._thrown
 
     @property
     def _whole(self) -> Sequence[KeptEvents]:
@@ -74,7 +84,7 @@ class RequestCosts:
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         with self._places.window(window):
-            for keeper in (self._ticks, self._contended, self._got, *self._whole):
+            for keeper in (self._ticks, self._contended, self._got, self._thrown, *self._whole):
                 keeper.feed(window)
         self._ran.columns.look_at(window)
         samples = self._samples.events_of(window)
@@ -96,7 +106,7 @@ class RequestCosts:
     def copy(self) -> RequestCosts:
         """One that may go on by itself."""
         made = copy(self)
-        made._ticks, made._contended, made._got, made._samples = (one.copy() for one in self._followed)
+        made._ticks, made._contended, made._got, made._samples, made._thrown = (one.copy() for one in self._followed)
         made._marks, made._seen = copy(self._marks), dict(self._seen)
         made._ran = self._ran.copy()
         return made
@@ -115,14 +125,17 @@ class RequestCosts:
 
     def follow(self, until: float, spans: RequestSpans, followed: Followed, messages: Kept) -> None:
         """Give spans what the events before that time came to, which these have ``followed``. ``messages`` tell of threads, too."""
-        ticks, contended = self._ticks.take(until), self._contended.take(until)
-        of = [spans.of_activity(one.pid, one["activity"], one.ms) for one in (ticks, contended, messages)]
+        ticks, contended, thrown = (one.take(until) for one in (self._ticks, self._contended, self._thrown))
+        marks = ticks, contended, thrown, messages
+        of = [spans.of_activity(one.pid, one["activity"], one.ms) for one in marks]
         self._add(spans, "allocated_bytes", _while_under_way(spans, of[0], ticks.ms), _amounts(ticks))
         self._lock(spans, contended, of[1], self._got.take(until))
+        self._throw(spans, thrown, of[2])
         samples = self._samples.take(until)
-        for name, kept in (("allocated_bytes", ticks), ("lock_ms", contended), ("cpu_ms", samples)):
+        costs = {"allocated_bytes": ticks, "lock_ms": contended, "exceptions": thrown, "cpu_ms": samples}
+        for name, kept in costs.items():
             self._seen[name] = distinct(np.append(self._seen[name], distinct(kept.pid.astype(np.int64))))
-        self._marks.follow(spans, followed, [*zip((ticks, contended, messages), of, strict=True)])
+        self._marks.follow(spans, followed, [*zip(marks, of, strict=True)])
         if len(samples):
             self._sample(spans, samples)
 
@@ -150,6 +163,36 @@ class RequestCosts:
         own = np.flatnonzero(rows >= 0)
         if len(own):
             spans.write(name, rows[own], values[own], adds=True)
+
+    def _throw(self, spans: RequestSpans, thrown: Kept, rows: Array) -> None:
+        """Exceptions count for what they were thrown in; the last of each, by its type and message, is told of that and of what a server answers."""
+        rows = _while_under_way(spans, rows, thrown.ms)
+        self._add(spans, "exceptions", rows, np.ones(len(rows)))
+        own = np.flatnonzero(rows >= 0)
+        if not len(own):
+            return
+        some, rows = thrown.of(own[order := np.argsort(thrown.ms[own], kind="stable")]), rows[own[order]]
+        type_, message = some["ExceptionType"], some["ExceptionMessage"]
+        first, which = combined([type_, message], len(some))
+        each = [
+            self._number(kind, text) for kind, text in zip(type_[first].tolist(), message[first].tolist(), strict=True)
+        ]
+        number = np.repeat(np.array(each, np.int32)[which], 2)
+        of = np.stack([rows, spans.nearest(rows, IS_SERVED)], axis=1).reshape(-1)
+        spans.write("thrown", of[of >= 0], number[of >= 0])
+
+    def _number(self, kind: int, text: int) -> int:
+        """That of a type with a message, or of the type alone."""
+        said = self._messages[text]
+        if said in ("", NO_MESSAGE, OTHERS) or len(self._numbers) >= MOST_THROWN:
+            text = NONE
+        found = self._numbers.get((kind, text))
+        if found is None:
+            alone = len(self.thrown) if text == NONE else self._number(kind, NONE)
+            found = self._numbers[kind, text] = len(self.thrown)
+            self.thrown.append(self._types[kind] if text == NONE else f"{self._types[kind]}: {said}")
+            self.thrown_types.append(alone)
+        return found
 
     def _lock(self, spans: RequestSpans, contended: Kept, rows: Array, got: Kept) -> None:
         fresh = np.zeros(len(contended), _OF_THREAD)

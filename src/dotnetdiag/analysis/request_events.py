@@ -16,7 +16,7 @@ from dotnetdiag.trace.table import EventTable
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-NO_REASON = "failed"
+NO_REASON, STATUS = "failed", "status "
 """The reason of what failed where the event tells none: that of a host name that is not found has no fields."""
 
 

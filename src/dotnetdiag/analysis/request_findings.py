@@ -9,7 +9,7 @@ import numpy as np
 
 from dotnetdiag.analysis.finding import LEAST, SOME, WAITED_MS, Finding, begin_of, share_of
 from dotnetdiag.analysis.quantiles import quantiles
-from dotnetdiag.analysis.request_events import NO_REASON
+from dotnetdiag.analysis.request_events import NO_REASON, STATUS
 from dotnetdiag.analysis.request_tails import LEAST_SHARE, ONE_IN
 from dotnetdiag.analysis.requests import RequestReport
 from dotnetdiag.trace.lost_between import LostBy
@@ -137,10 +137,16 @@ def _of_failures(routes: Sequence[Mapping[str, Any]], what: str, unknown: int) -
         text += f" and {len(failed) - ROUTES:,} more"
     if unknown:
         text += f"{', and ' if failed else ''}{unknown:,} that the recording does not tell from others"
-    why = failed[0]["failure"] if failed and not unknown else NO_REASON
+    why = _why(failed[0]) if failed and not unknown else NO_REASON
     if why != NO_REASON:
         text += f'{"; most of the first" if len(failed) > 1 else ", most of them"}: "{begin_of(why)}"'
     yield Finding(severity=100.0 * number / count, question="requests", text=text)
+
+
+def _why(row: Mapping[str, Any]) -> str:
+    """Why most of a route failed: what was thrown in it where nothing else is told but that, or its status."""
+    says_nothing = row["failure"] == NO_REASON or row["failure"].startswith(STATUS)
+    return str(row["exception"] if row["exception"] and says_nothing else row["failure"])
 
 
 def _under_way(by_route: Sequence[Mapping[str, Any]], recorded: Recorded) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from dotnetdiag.analysis.grouped_spread import GroupedSpread
 from dotnetdiag.analysis.kind_rows import Values, columns_of
 from dotnetdiag.analysis.lasting import SLACK_MS
 from dotnetdiag.analysis.request_costs import COSTS, Pauses, RequestCosts
-from dotnetdiag.analysis.request_events import NO_REASON
+from dotnetdiag.analysis.request_events import NO_REASON, STATUS
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN, KINDS, TELLS_ENDS, routes
 from dotnetdiag.analysis.request_spans import DEEPEST, FAILED, REFUSED, UNKNOWN_MS, RequestSpans
 from dotnetdiag.analysis.request_tails import HAS_TAIL, TAIL_SHARE, RequestTails, least_of_tails
@@ -29,12 +29,12 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _MOST_QUEUE_MS = 1e10
 """Four months: what says more, of a request whose end is not known, is damaged."""
-_SUMMED = ("cpu_ms", "lock_ms", "allocated_bytes")
+_SUMMED = ("cpu_ms", "lock_ms", "allocated_bytes", "exceptions")
 """What a span has of its own, and of what is within it."""
 _ROW = np.dtype([
     *((name, "f8") for name in ("start_ms", "duration_ms", "queue_ms", *COSTS)),
     *((name, "i8") for name in ("pid", "tid", "status")),
-    *((name, "i4") for name in ("label", "reason", "parent", "group")),
+    *((name, "i4") for name in ("label", "reason", "thrown", "parent", "group")),
     ("kind", "i1"),
     ("depth", "i1"),
     ("is_unknown", "i1"),
@@ -42,7 +42,7 @@ _ROW = np.dtype([
 _COLUMNS = (
     *("start_ms", "duration_ms", "pid", "tid", "kind", "name", "route", "status", "failure", "queue_ms"),
     *COSTS,
-    *("parent", "depth"),
+    *("exception", "parent", "depth"),
 )
 _TOLD = "told of {}"
 """Of how many requests a cost is told."""
@@ -76,6 +76,8 @@ class RequestRows:
         self._losing = np.array([pid for pid in pids if lost_by(pid) != 0], np.int64)
         self._kinds = Text.from_pylist([kind.name for kind in KINDS])
         self._labels, self._reasons = Text.from_pylist([*spans.labels]), [*spans.reasons]
+        self._thrown = [*(costs.thrown if costs else ())]
+        self._thrown_types = np.array(costs.thrown_types if costs else (), np.int64)
         self._nameless = self._reasons.index(NO_REASON) if NO_REASON in self._reasons else _NEVER
         self._rows = SpilledRows(_ROW)
         self._ways, self._way = routes(spans.labels, np.arange(len(spans.labels)))
@@ -90,7 +92,8 @@ class RequestRows:
         """Of each group when the first began of those that have no end; infinite where all have one. And when the first ended
         that has one."""
         self._durations = GroupedSpread()
-        self._failures = KeyedGroups(2)
+        self._failures, self._killers = KeyedGroups(2), KeyedGroups(2)
+        """Of a group why those failed that did, and what was thrown last in them."""
         self._by_status: dict[int, int] = {}
         """Of a status the number of the reason that it is."""
         for some in _shown(spans, costs.pauses(lost) if costs else None, lost):
@@ -154,6 +157,8 @@ class RequestRows:
         )
         rows = np.flatnonzero(has_failed)
         self._failures.add([group[rows], reason[rows]], numbers[rows])
+        rows = rows[(some["thrown"][rows] >= 0) & ~is_vague[rows]]
+        self._killers.add([group[rows], some["thrown"][rows]], numbers[rows])
         self._rows.append(some)
 
     def _with_statuses(self, some: Array) -> Array:
@@ -164,7 +169,7 @@ class RequestRows:
         for code in codes.tolist():
             if code not in self._by_status:
                 self._by_status[code] = len(self._reasons)
-                self._reasons.append(f"status {code}")
+                self._reasons.append(f"{STATUS}{code}")
         reason[rows] = np.array([self._by_status[code] for code in codes.tolist()], np.int32)[which]
         return reason
 
@@ -177,12 +182,28 @@ class RequestRows:
         """How many failed, have no end, and how many there are of each kind."""
         return self._failed, self._unfinished, by_kind(self._counts)
 
+    def _commonest_thrown(self, order: Array) -> Coded:
+        """Of each group the type of what was thrown in most that failed, with its message where most of that type had the same."""
+        (group, name), found, _ = self._killers.told()
+        type_, groups = self._thrown_types[name], len(order)
+        keys, which = np.unique(np.stack([group, type_], axis=1), axis=0, return_inverse=True)
+        which = which.reshape(-1)
+        count, first = np.zeros(len(keys), np.int64), np.full(len(keys), np.iinfo(np.int64).max)
+        np.add.at(count, which, found.count)
+        np.minimum.at(first, which, found.first)
+        most = _most_frequent(keys[:, 0], keys[:, 1], count, first, groups)
+        own = type_ == most[group]
+        text = _most_frequent(group[own], name[own], found.count[own], found.first[own], groups)
+        has_most = np.zeros(groups, np.bool_)
+        has_most[group[own & (2 * found.count > count[which])]] = True
+        return texts(self._thrown, np.where(has_most, text, most)[order])
+
     def table(self, notes: Sequence[str], losses: Losses) -> Table:
         """All of them."""
 
         ways = Text.from_pylist([*self._ways]), self._way
-        reasons = Text.from_pylist([*self._reasons, ""])
-        made = _Columns(self._rows, self._kinds, self._labels, ways, reasons, self._told, self._losing)
+        reasons, thrown = (Text.from_pylist([*names, ""]) for names in (self._reasons, self._thrown))
+        made = _Columns(self._rows, self._kinds, self._labels, ways, reasons, thrown, self._told, self._losing)
         return answer_sliced("requests", _COLUMNS, len(self), made, notes, losses)
 
     def by_route(self, notes: Sequence[str], losses: Losses) -> Table:
@@ -210,7 +231,8 @@ class RequestRows:
             "median_ms": number(self._median[order]),
             "p95_ms": number(self._p95[order]),
             "max_ms": number(found.most[order]),
-            "failure": self._commonest(order),
+            "failure": _commonest(self._failures, self._reasons, order),
+            "exception": self._commonest_thrown(order),
             "queue_ms": number(sums["queue_ms"][order], sums["with_queue"][order] > 0),
             "queued": whole(sums["queued"][order], sums["with_queue"][order] > 0),
             **{name: _cost(sums[name][order], name, sums[_TOLD.format(name)][order] > 0) for name in COSTS},
@@ -221,13 +243,19 @@ class RequestRows:
         }
         return answer_table("requests by route", columns, notes, losses)
 
-    def _commonest(self, order: Array) -> Coded:
-        """Of each group why most of it failed: the reason that is told, or the status."""
-        (group, reason), found, _ = self._failures.told()
-        made = np.full(len(order), -1)
-        by = np.lexsort((-found.first, found.count))
-        made[group[by]] = by  # of several the last: the most frequent, of equal ones that which came first
-        return texts([self._reasons[why] for why in reason.tolist()], made[order])
+
+def _most_frequent(group: Array, name: Array, count: Array, first: Array, groups: int) -> Array:
+    """Of each group its most frequent name, the first of equal ones; -1 without any."""
+    made = np.full(groups, -1)
+    by = np.lexsort((-first, count))
+    made[group[by]] = name[by]  # of several the last stays
+    return made
+
+
+def _commonest(told: KeyedGroups, names: Sequence[str], order: Array) -> Coded:
+    """Of each group the most frequent of what is told of its rows, by the number of its name."""
+    (group, name), found, _ = told.told()
+    return texts(names, _most_frequent(group, name, found.count, found.first, len(order))[order])
 
 
 class _Columns:
@@ -240,12 +268,20 @@ class _Columns:
         labels: Text,
         ways: tuple[Text, Array],
         reasons: Text,
+        thrown: Text,
         told: Mapping[str, Array],
         losing: Array,
     ) -> None:
         """``ways``: routes, and of each label the number of its route; ``losing``: processes that have lost events."""
         self._losing = losing
-        self._rows, self._kinds, self._labels, self._reasons, self._told = rows, kinds, labels, reasons, told
+        self._rows, self._kinds, self._labels, self._reasons, self._thrown, self._told = (
+            rows,
+            kinds,
+            labels,
+            reasons,
+            thrown,
+            told,
+        )
         self._ways, self._way = ways
 
     def __call__(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
@@ -261,6 +297,10 @@ class _Columns:
         if name == "failure":
             reason = values("reason")
             return Coded(self._reasons, reason, mask(reason >= 0))
+        if name == "exception":
+            thrown = values("thrown")
+            is_told = (thrown >= 0) & ~are_vague(values, self._losing)
+            return Coded(self._thrown, thrown, mask(is_told))
         own = values(name)
         if name in COSTS:
             is_told = is_among(values("pid"), self._told[name])
@@ -319,7 +359,7 @@ def _shown(spans: RequestSpans, pauses: Pauses | None, lost: LostBetween | None)
         last = first + len(some)
         own = np.flatnonzero(IS_SHOWN[some["kind"]])
         rows = np.zeros(len(own), _ROW)
-        for name in ("queue_ms", "pid", "tid", "status", "label", "reason", "kind"):
+        for name in ("queue_ms", "pid", "tid", "status", "label", "reason", "thrown", "kind"):
             rows[name] = some[name][own]
         begin, end = some["ms"][own], some["stop_ms"][own]
         is_unknown = end == UNKNOWN_MS

@@ -38,8 +38,9 @@ DEEPEST = 100
 TOO_DEEP = f"of more than {DEEPEST} requests and spans within each other the rest is told as within nothing"
 _SPAN = np.dtype([
     *((name, "f8") for name in ("ms", "stop_ms", "queue_ms", "cpu_ms", "lock_ms", "allocated_bytes")),
+    ("exceptions", "f4"),
     *((name, "i8") for name in ("pid", "tid", "status")),
-    *((name, "i4") for name in ("label", "reason", "parent")),
+    *((name, "i4") for name in ("label", "reason", "thrown", "parent")),
     ("kind", "i1"),
 ])  # fmt: skip
 UNKNOWN_MS = -np.inf
@@ -300,7 +301,13 @@ class RequestSpans:
         rows = np.zeros(len(parent), _SPAN)
         for name in ("ms", "pid", "tid", "kind", "label"):
             rows[name] = some[name]
-        rows["parent"], rows["stop_ms"], rows["queue_ms"], rows["reason"] = parent, np.nan, np.nan, -1
+        rows["parent"], rows["stop_ms"], rows["queue_ms"], rows["reason"], rows["thrown"] = (
+            parent,
+            np.nan,
+            np.nan,
+            -1,
+            -1,
+        )
         begun = np.zeros(len(parent), OPEN)
         for name in ("ms", "pid", "tid", "activity"):
             begun[name] = some[name]

@@ -19,6 +19,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import Kept, KeptEvents, others_told
+from dotnetdiag.analysis.log_entries import AS_JSON, FORMATTED
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, facts_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
@@ -36,9 +37,13 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 DIAGNOSTICS, FINISHED = "Microsoft.AspNetCore.Hosting.Diagnostics", 2
 """The logger, and its message, that tells with which status a request of the server ended."""
 _QUEUED = "timeOnQueueMilliseconds"
-_STATUS = re.compile(r".* - (\d{3}) (?:\d+|-) .*ms", re.DOTALL)
-"""The last such: the path stands before it, and behind it the length of what was answered, its type, and how long that took (5 and later); of an
-answer without a type that is ``- 200 - - 619.06ms``.
+_STATUSES = {
+    "FormattedMessage": re.compile(r".* - (\d{3}) (?:\d+|-) .*ms", re.DOTALL),
+    "ArgumentsJson": re.compile(r'"StatusCode": ?"?(\d{3})\b'),
+}
+"""By the field that says it. In the text the last such: the path stands before it, and behind it the length of what was answered, its type, and how
+long that took (5 and later); of an answer without a type that is ``- 200 - - 619.06ms``. Arguments are in messages as JSON alone, where quotes in
+values are escaped.
 """
 NO_EVENTS = "no requests: there were none, or the recording lacks their events (record with --profile requests)"
 NO_ACTIVITIES = (
@@ -110,7 +115,7 @@ class RequestsFold:
             activities=True,
         )
         self._messages = KeptEvents(
-            lambda schema: schema.provider == LOGGING and schema.name == "FormattedMessage",
+            lambda schema: schema.provider == LOGGING and schema.name in (FORMATTED, AS_JSON),
             ("EventId",),
             names=("LoggerName",),
             activities=True,
@@ -159,10 +164,12 @@ class RequestsFold:
         made = np.zeros(len(messages), np.int16)
         logger = self._messages.texts.number(DIAGNOSTICS)
         rows = np.flatnonzero((kept["EventId"] == FINISHED) & (kept["LoggerName"] == logger))
-        column = messages.get("payload.FormattedMessage")
-        texts = [] if column is None else column.take(rows).to_pylist()
-        found = [_STATUS.search(str(text)) for text in texts]
-        made[rows[: len(found)]] = [int(one[1]) if one else 0 for one in found]
+        for name, pattern in _STATUSES.items():
+            column = messages.get(f"payload.{name}")
+            texts = [] if column is None else column.take(rows).to_pylist()
+            found = [pattern.search(str(text)) for text in texts]
+            said = np.array([int(one[1]) if one else 0 for one in found], np.int16)
+            made[rows[: len(found)]] = np.maximum(made[rows[: len(found)]], said)
         told = Kept(kept.ms, kept.pid, kept.tid, {"activity": kept["activity"], "status": made})
         return told if self._costs is not None else told.of(np.flatnonzero(made > 0))
 

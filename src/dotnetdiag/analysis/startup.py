@@ -156,7 +156,7 @@ class StartupFold:
         self._modules = KeptEvents(having(MODULE), ("AssemblyID", "ModuleID"), names=("ModuleILPath",), texts=texts)
         self._jitted = _FirstOfModules()
         self._loader, self._jit, self._gc = LoaderFold(), JitFold(), GcFold()
-        self._exceptions, self._cpu = ExceptionsFold(messages=False), CpuFold()
+        self._exceptions, self._cpu = ExceptionsFold(messages=0), CpuFold()
         self._losses = LossesToTell()
         self._context: Context | None = None
 

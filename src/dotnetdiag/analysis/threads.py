@@ -96,7 +96,7 @@ class ThreadsFold:
         self._lives = ThreadLives()
         self._ended = KeptEvents(having(TERMINATED), ("ManagedThreadID",))
         self._samples, self._contention, self._waits = SampleSums(lives=self._lives), ContentionFold(), WaitsFold()
-        self._allocations, self._exceptions = AllocationsFold(apart=self._lives.number), ExceptionsFold(messages=False)
+        self._allocations, self._exceptions = AllocationsFold(apart=self._lives.number), ExceptionsFold(messages=0)
         self._losses = LossesToTell()
 
     @property

@@ -24,7 +24,7 @@ def show(made: LogReport, number: int) -> None:
     levels = ", ".join(f"{count:,} {name}" for name, count in totals.by_level.items())
     echo(f"{counted(totals.count, 'message')}: {levels}; {totals.in_requests:,} within requests")
     events = [
-        (f"{row['count']:,}", row["level"] or "", row["logger"] or "", row["example"] or "")
+        (f"{row['count']:,}", row["level"] or "", row["logger"] or "", _said(row["example"], row["exception"]))
         for row in made.by_event[:number].to_pylist()
     ]
     if events:
@@ -50,7 +50,10 @@ def show(made: LogReport, number: int) -> None:
     wrong = [made.messages.row(place) for place in places]
     if wrong:
         echo()
-        cells = [(f"{row['ms']:,.3f}", row["level"], row["request"] or "", row["message"] or "") for row in wrong]
+        cells = [
+            (f"{row['ms']:,.3f}", row["level"], row["request"] or "", _said(row["message"], row["exception"]))
+            for row in wrong
+        ]
         table(
             ("ms", "level", "request", "message"),
             cells,
@@ -60,3 +63,12 @@ def show(made: LogReport, number: int) -> None:
             squeeze={"request": 20},
         )
         say_more(count - number)
+
+
+def _said(message: str | None, exception: str | None) -> str:
+    """A message, and the exception that it was logged with."""
+    if not exception:
+        return message or ""
+    from dotnetdiag.analysis.log_exceptions import first_line
+
+    return f"{message} ({first_line(exception)})" if message else first_line(exception)

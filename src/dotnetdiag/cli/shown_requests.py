@@ -24,9 +24,10 @@ _SPENT = {
     "gc_ms": "gc ms",
     "lock_ms": "lock ms",
     "allocated_bytes": "alloc MB",
+    "exceptions": "thrown",
 }
 
-_LESS = ("alloc MB", "lock ms", "gc ms", "95 % ms", "cpu ms", "queue ms", "median ms")
+_LESS = ("thrown", "alloc MB", "lock ms", "gc ms", "95 % ms", "cpu ms", "queue ms", "median ms")
 """Columns that a narrow terminal does without, the first first."""
 
 _ROUTE_CELLS = 25
@@ -65,10 +66,7 @@ def show(made: RequestReport, number: int) -> None:
             f"{row['failed']:,}" if row["failed"] else "",
             *((f"{row['unfinished']:,}" if row["unfinished"] else "",) if has_open else ()),
             *("" if row[name] is None else f"{row[name]:,.3f}" for name in ("median_ms", "p95_ms", "max_ms")),
-            *(
-                "" if row[name] is None else f"{row[name] / (1e6 if name.endswith('bytes') else 1):,.1f}"
-                for name in spent
-            ),
+            *(_amount(name, row[name]) for name in spent),
             row["kind"],
             row["route"],
         )
@@ -85,12 +83,20 @@ def show(made: RequestReport, number: int) -> None:
         _waterfall(made.requests, slow, int(places[0]))
 
 
+def _amount(name: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    if name == "exceptions":
+        return f"{value:,}"
+    return f"{value / (1e6 if name.endswith('bytes') else 1):,.1f}"
+
+
 def _why(routes: Sequence[Mapping[str, Any]], number: int) -> None:
-    """Of routes that failed the reason of most."""
+    """Of routes that failed the reason of most, and what was thrown in most."""
     failed = sorted((row for row in routes if row["failed"]), key=lambda row: -row["failed"])
     if not failed:
         return
-    cells = [(f"{row['failed']:,}", row["kind"], row["route"], row["failure"] or "") for row in failed[:number]]
+    cells = [(f"{row['failed']:,}", row["kind"], row["route"], why_of(row)) for row in failed[:number]]
     echo()
     table(
         ("failed", "kind", "route", "most often with"),
@@ -102,6 +108,11 @@ def _why(routes: Sequence[Mapping[str, Any]], number: int) -> None:
         squeeze={"route": _ROUTE_CELLS},
     )
     say_more(len(failed) - number)
+
+
+def why_of(row: Mapping[str, Any]) -> str:
+    """Why most of a route failed."""
+    return ", ".join(filter(None, (row["failure"], row["exception"])))
 
 
 def _failed(made: RequestReport) -> str:

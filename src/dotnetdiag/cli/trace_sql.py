@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from dotnetdiag.cli.command import Command
+from dotnetdiag.cli.exits import report
 from dotnetdiag.cli.files import STDIN, FilePath, shown_path
 from dotnetdiag.cli.lean import be_lean
 from dotnetdiag.cli.losses import say_losses
 from dotnetdiag.cli.output import CHOICES, TABLE, show
 from dotnetdiag.cli.questions import lines_options, wanted_lines
 from dotnetdiag.cli.render import echo, table
-from dotnetdiag.errors import UsageError
+from dotnetdiag.errors import FormatError, InputError, UsageError
 from dotnetdiag.tui.widths import cut
 
 if TYPE_CHECKING:
@@ -45,8 +47,18 @@ _NAMED = 6
 )
 @click.option("--force", is_flag=True, help="Overwrite a file that is there.")
 @click.option("--external-access", is_flag=True, help="The query may read and write files, and load extensions.")
+@click.option(
+    "--skip-unreadable", is_flag=True, help="Answer from the FILEs that can be read, and say which were skipped."
+)
 @lines_options
-def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bool, external_access: bool) -> None:
+def sql(
+    files: tuple[str, ...],
+    form: str | None,
+    output: Path | None,
+    force: bool,
+    external_access: bool,
+    skip_unreadable: bool,
+) -> None:
     """Ask trace FILEs a QUERY of SQL, in DuckDB's words. Each event type is a table by its name, each report too.
 
     \b
@@ -72,19 +84,47 @@ def sql(files: tuple[str, ...], form: str | None, output: Path | None, force: bo
     if os.path.isfile(query):
         raise click.UsageError(f"{query} is a file: give QUERY behind the FILEs.", click.get_current_context())
     lines = wanted_lines()
-    made = database(sources, external_access=external_access, output=output, force=force, lines=lines)
-    try:
-        answer = made.sql(query)
-    finally:
-        made.close()
+    with _skipping_is_told_of():
+        made = database(
+            sources,
+            external_access=external_access,
+            output=output,
+            force=force,
+            lines=lines,
+            skip_unreadable=skip_unreadable,
+        )
+        try:
+            answer = made.sql(query)
+        except UsageError:  # of a table that is not there, one that was skipped may have it
+            _say(made.unreadable.notes)
+            raise
+        finally:
+            made.close()
     if output is not None and not is_stdout(output):
         _write(answer, output, form, force=force)
     else:
         show(form or TABLE, lambda: answer, people=lambda: _show(answer), document=lambda: in_json_forms(answer))
-    for note in (*answer.notes, *(lines.notes if lines is not None else ())):
-        echo(f"note: {note}", err=True)
+    _say((*answer.notes, *(lines.notes if lines is not None else ())))
     for name, losses in made.losses_by_recording.items():
         say_losses(name, losses.lost, losses.damage)
+
+
+@contextmanager
+def _skipping_is_told_of() -> Iterator[None]:
+    """Where one of several recordings ends the query the line of the error says what would not."""
+    from dotnetdiag.recipes.queries import is_skippable
+
+    try:
+        yield
+    except (InputError, FormatError) as error:
+        if not is_skippable(error):
+            raise
+        raise click.exceptions.Exit(report(f"{error}; --skip-unreadable answers from the others", error)) from error
+
+
+def _say(notes: Iterable[str]) -> None:
+    for note in notes:
+        echo(f"note: {note}", err=True)
 
 
 def _write(answer: Table, output: Path, form: str | None, *, force: bool) -> None:

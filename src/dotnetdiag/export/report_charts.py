@@ -284,7 +284,7 @@ def _requests(made: Any) -> Chart | None:
     row_of = {place: at for at, place in enumerate(places.tolist())}
     start = np.array([row["start_ms"] or 0.0 for row in rows])
     order = np.lexsort((start, places != tops[groups], groups))
-    told = ("failure", "status", "queue_ms", "cpu_ms", "gc_ms", "lock_ms", "allocated_bytes")
+    told = ("failure", "exception", "status", "queue_ms", "cpu_ms", "gc_ms", "lock_ms", "allocated_bytes")
     connections: dict[int | None, str] = {None: ""}
     drawn = []
     for at in order.tolist():

@@ -13,6 +13,7 @@ The level is that of all other keywords of the runtime too, and verbose would br
 SAMPLER = f"{SAMPLE_PROFILER}:0:4"
 SOCKETS = "System.Net.Sockets"
 """Where these are recorded too, runtimes from .NET 10 on give many requests one activity id."""
+LOGGING = "Microsoft-Extensions-Logging"
 _WEB = (
     *(
         f"{provider}:0xffffffffffffffff:5"
@@ -38,8 +39,8 @@ _ALONE: Mapping[str, tuple[str, ...]] = {
     "gc": (f"{CLR_PROVIDER}:0x1:4",),
     "jit": (f"{CLR_PROVIDER}:0x1000000010:5",),
     "loader": (f"{CLR_PROVIDER}:0xc:4",),
-    "logs": ("Microsoft-Extensions-Logging:0x4:5", *_WEB),
-    "requests": (*_WEB, "Microsoft-Extensions-Logging:0x4:4", f"{CLR_PROVIDER}:0x4001:5", SAMPLER),
+    "logs": (f"{LOGGING}:0x8:5", *_WEB),
+    "requests": (*_WEB, f"{LOGGING}:0x4:4", f"{CLR_PROVIDER}:0xc001:5", SAMPLER),
     "startup": (f"{CLR_PROVIDER}:0x1000008015:5", SAMPLER),
     "tasks": (f"{TPL_PROVIDER}:0xb:5",),
     "threadpool": (f"{CLR_PROVIDER}:0x10000:4", "System.Diagnostics.Eventing.FrameworkEventSource:0x2:5"),
@@ -48,7 +49,11 @@ _ALONE: Mapping[str, tuple[str, ...]] = {
 }
 ADVISED = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit", "logs")
 """The questions that advice asks, beside what takes processor time."""
-_ADVICE = (*(text for name in ADVISED for text in _ALONE[name]), SAMPLER)
+_ADVICE = (
+    *(text for name in ADVISED for text in _ALONE[name] if name != "requests" or not text.startswith(LOGGING)),
+    SAMPLER,
+)
+"""Messages are told in one form, which has all that the other has."""
 QUESTIONS: Mapping[str, str] = {
     name: ",".join(dict.fromkeys((*needed, NAMES))) for name, needed in {"advice": _ADVICE, **_ALONE}.items()
 }

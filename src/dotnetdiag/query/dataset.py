@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dotnetdiag._dataclasses import replace
@@ -12,6 +12,7 @@ from dotnetdiag.query.file_task import FileTask, Mapper
 from dotnetdiag.query.recordings import Recording, Shelf
 from dotnetdiag.query.scan import Scan, joined
 from dotnetdiag.query.tables import contents, find_table, unknown
+from dotnetdiag.query.unreadable import Unreadable
 from dotnetdiag.table import Table
 
 if TYPE_CHECKING:
@@ -32,14 +33,23 @@ class Dataset:
     names, in their order there; None: all. A report is computed for a recording as a whole.
     """
 
-    def __init__(self, recordings: Sequence[Recording]) -> None:
+    def __init__(self, recordings: Sequence[Recording], *, skip_unreadable: bool = False) -> None:
+        """``skip_unreadable``: those that cannot be opened are passed over, and are in ``skipped``."""
         self._recordings = tuple(recordings)
+        self._unreadable = Unreadable(len(self._recordings), skip_unreadable)
         self._schemas: dict[str, Any] = {}
 
     @property
     def files(self) -> tuple[str, ...]:
         """The names of the recordings: paths, and URLs."""
         return tuple(one.name for one in self._recordings)
+
+    @property
+    def skipped(self) -> Mapping[str, str]:
+        """What was wrong with each recording that was passed over so far, by its name: empty until something has opened them. One that only another
+        process could not read, after ``schema``, is not among them.
+        """
+        return dict(self._unreadable.skipped)
 
     def __len__(self) -> int:
         return len(self._recordings)
@@ -52,7 +62,7 @@ class Dataset:
         """What there is to ask: ``name``, ``kind`` (``events``, ``event``, ``report``), ``rows`` (of events, in all recordings) and ``about``.
         Opens every recording.
         """
-        shelf = Shelf()
+        shelf = Shelf(self._unreadable)
         try:
             return contents(self._recordings, shelf)
         finally:
@@ -62,7 +72,7 @@ class Dataset:
         """What a query of SQL answers: see ``dd.sql``."""
         from dotnetdiag.query.duckdb_engine import sql
 
-        return sql(self._recordings, query, external_access=external_access)
+        return sql(self._recordings, query, external_access=external_access, unreadable=self._unreadable)
 
     def schema(self, table: str, *, map: Mapper = map) -> pyarrow.Schema:
         """The columns of a table in all recordings together: ``file``, and then each by its name, numbers as wide as the widest.
@@ -73,7 +83,7 @@ class Dataset:
         tasks = self._tasks(table)
         key = table.lower()
         if key not in self._schemas:
-            found = list(map(FileTask.own_schema, tasks))
+            found = self._unreadable.answers(map(FileTask.own_schema, tasks))
             if all(one is None for one in found):
                 raise unknown(table, self.tables().values("name"))
             self._schemas[key] = joined(found, table)
@@ -98,7 +108,8 @@ class Dataset:
         where: pyarrow.dataset.Expression | None = None,
         map: Mapper = map,
     ) -> list[FileTask]:
-        """A task for each recording, which any engine can run anywhere: ``task.batches()`` are its windows, ``task.read()`` a table.
+        """A task for each recording, without those that are ``skipped``, which any engine can run anywhere: ``task.batches()`` are its windows,
+        ``task.read()`` a table.
 
         All of them give the same columns. Raises as ``schema``.
         """
@@ -113,13 +124,16 @@ class Dataset:
     def _tasks(self, table: str) -> list[FileTask]:
         if not isinstance(table, str):
             raise UsageError(f"{table!r}: tables have names, as 'GC/Start'")
-        return [FileTask(one, find_table(table)) for one in self._recordings]
+        self._unreadable.require_some()
+        left = [one for one in self._recordings if one.name not in self._unreadable.skipped]
+        return [FileTask(one, find_table(table), unreadable=self._unreadable) for one in left]
 
     # engines ----------------------------------------------------------------------------------------------------------
 
     def to_arrow(self, table: str) -> pyarrow.dataset.Dataset:
         """A data set of pyarrow, for all that read one: they say which columns and rows they want. Raises as ``schema``."""
-        return dataset_of(Scan(find_table(table), self._recordings, Shelf(), schema=self.schema(table)))
+        shelf = Shelf(self._unreadable)
+        return dataset_of(Scan(find_table(table), self._recordings, shelf, schema=self.schema(table)))
 
     def to_polars(self, table: str) -> polars.LazyFrame:
         """A lazy frame of polars, which reads window by window, and only the columns that it needs.

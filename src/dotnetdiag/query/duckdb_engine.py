@@ -20,6 +20,7 @@ from dotnetdiag.query.recordings import Recording, Shelf
 from dotnetdiag.query.reports import REPORTS
 from dotnetdiag.query.scan import Scan
 from dotnetdiag.query.tables import CALLED, EVENTS, TABLES, contents, find_table, has_events, is_taken, unknown
+from dotnetdiag.query.unreadable import Unreadable
 from dotnetdiag.table import Losses, Table
 
 _MISSING = re.compile(r"Table(?P<function> Function)? with name ")
@@ -62,13 +63,17 @@ def database_in_utc(settings: Mapping[str, str], *, locked: bool) -> Any:
 class Database:
     """Recordings as the tables of a database in memory. Views that a query makes are there for the next one."""
 
-    def __init__(self, recordings: Sequence[Recording], *, external_access: bool = False) -> None:
-        """``external_access``: queries may read and write files, and what else DuckDB can. Raises MissingDependency, UsageError for no
-        recording.
+    def __init__(
+        self, recordings: Sequence[Recording], *, external_access: bool = False, unreadable: Unreadable | None = None
+    ) -> None:
+        """``external_access``: queries may read and write files, and what else DuckDB can. ``unreadable`` is what becomes of recordings that cannot
+        be opened; without it each is an error. Raises MissingDependency, UsageError for no recording.
         """
         if not recordings:
             raise UsageError("a query of no recording")
-        self._recordings, self._shelf = tuple(recordings), Shelf()
+        self._recordings = tuple(recordings)
+        self.unreadable = unreadable or Unreadable(len(self._recordings))
+        self._shelf = Shelf(self.unreadable)
         self._duckdb, _ = import_duckdb(), arrow()
         self._database = database_in_utc(_OPEN if external_access else CLOSED, locked=not external_access)
         self._scans: list[Scan] = []
@@ -104,7 +109,7 @@ class Database:
         for statement in statements:
             made = self._run(statement.query)
         if made is None or (statements[-1].type.name in _SILENT and not made.num_rows):
-            return Table({}, title="nothing")
+            return Table({}, title="nothing", notes=self.unreadable.notes)
         return table_of(made, " ".join(text.split()), self.notes, self.losses)
 
     @property
@@ -125,16 +130,19 @@ class Database:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reports that were read say of their recordings; of some of several with their number, and the name of the first."""
+        """What the reports that were read say of their recordings; of some of several with their number, and the name of the first. Then which
+        recordings were passed over.
+        """
         of: dict[str, list[str]] = {}
         for name, notes in self._shelf.notes.items():
             for note in notes:
                 of.setdefault(note, []).append(name)
-        count = len(self._recordings)
-        return tuple(
+        count = len(self._recordings) - len(self.unreadable.skipped)
+        said = [
             note if len(names) == count else f"{names[0]}{f' and {len(names) - 1} more' if names[1:] else ''}: {note}"
             for note, names in of.items()
-        )
+        ]
+        return (*said, *self.unreadable.notes)
 
     def _run(self, statement: str) -> Any:
         """What one statement answers, as a table of Arrow; None for nothing. Raises as ``sql``."""
@@ -260,11 +268,7 @@ class Database:
         self._register_as(name, dataset_of(scan))
 
     def _has(self, event: str) -> bool:
-        for recording in self._recordings:
-            with self._shelf.opened(recording) as trace:
-                if has_events(trace, event):
-                    return True
-        return False
+        return any(self._shelf.each(self._recordings, lambda _, trace: [has_events(trace, event)]))
 
     def _known(self) -> list[str]:
         return [
@@ -294,9 +298,11 @@ def _names_before(said: str, end: str) -> list[str]:
     return [said[:at] for at in sorted(ends, key=lambda at: (at >= other, -at))]
 
 
-def sql(recordings: Sequence[Recording], text: str, *, external_access: bool = False) -> Table:
+def sql(
+    recordings: Sequence[Recording], text: str, *, external_access: bool = False, unreadable: Unreadable | None = None
+) -> Table:
     """What one query answers. Raises as ``Database``."""
-    database = Database(recordings, external_access=external_access)
+    database = Database(recordings, external_access=external_access, unreadable=unreadable)
     try:
         return database.sql(text)
     finally:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dotnetdiag._dataclasses import dataclass
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.query.recordings import Recording, Shelf
 from dotnetdiag.query.scan import Scan
 from dotnetdiag.query.tables import QueryTable
+from dotnetdiag.query.unreadable import Skipped, Unreadable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,7 +24,8 @@ class FileTask:
     trace takes the path of its file along; UsageError of a trace that has none.
 
     ``columns`` are those that are wanted; ``where`` is an expression of Arrow that the rows fulfil. ``schema`` is that of all recordings
-    together, None where nobody has asked for it: then it is this recording's own.
+    together, None where nobody has asked for it: then it is this recording's own. ``unreadable`` is what becomes of a recording that cannot be
+    opened: of one that is passed over there are no rows.
     """
 
     recording: Recording
@@ -31,6 +33,7 @@ class FileTask:
     columns: tuple[str, ...] | None = None
     where: Any = None
     schema: Any = None
+    unreadable: Unreadable = field(default_factory=Unreadable, repr=False)
 
     @property
     def file(self) -> str:
@@ -39,7 +42,7 @@ class FileTask:
 
     def batches(self) -> Iterator[pyarrow.RecordBatch]:
         """The rows, a window of events at a time. Raises InputError, FormatError."""
-        shelf = Shelf()
+        shelf = Shelf(self.unreadable)
         try:
             yield from Scan(self.table, [self.recording], shelf, schema=self.schema).batches(self.columns, self.where)
         finally:
@@ -49,7 +52,7 @@ class FileTask:
         """All rows at once. Raises InputError, FormatError."""
         import pyarrow
 
-        shelf = Shelf()
+        shelf = Shelf(self.unreadable)
         try:
             scan = Scan(self.table, [self.recording], shelf, schema=self.schema)
             names = scan.schema.names if self.columns is None else self.columns
@@ -58,11 +61,13 @@ class FileTask:
         finally:
             shelf.close()
 
-    def own_schema(self) -> pyarrow.Schema | None:
-        """The columns of this recording, without ``file``; None where it has no such table. Raises InputError, FormatError."""
-        shelf = Shelf()
+    def own_schema(self) -> pyarrow.Schema | Skipped | None:
+        """The columns of this recording, without ``file``; None where it has no such table; where it is passed over, what was wrong with it.
+        Raises InputError, FormatError.
+        """
+        shelf = Shelf(self.unreadable)
         try:
-            with shelf.opened(self.recording) as trace:
-                return self.table.schema(trace)
+            made = list(shelf.each([self.recording], lambda _, trace: [self.table.schema(trace)]))
+            return made[0] if made else Skipped(name=self.file, reason=self.unreadable.skipped[self.file])
         finally:
             shelf.close()

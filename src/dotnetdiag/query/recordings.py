@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import UsageError
+from dotnetdiag.query.unreadable import Unreadable
 from dotnetdiag.table import Losses
 from dotnetdiag.trace.trace import Trace
 
 KEPT_OPEN = 2
 """Recordings that stay open for the next question, and what is known of them with them."""
+_T = TypeVar("_T")
 
 
 class Recording(Protocol):
@@ -82,31 +83,32 @@ class TraceFile:
 class Shelf:
     """Opens recordings, several at the same time where they are read together; the last :data:`KEPT_OPEN` stay open. For several threads.
 
-    ``losses`` are what those that were read lack, by their names; ``notes`` what reports say of them.
+    ``losses`` are what those that were read lack, by their names; ``notes`` what reports say of them. ``unreadable`` is what becomes of those that
+    cannot be opened.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, unreadable: Unreadable | None = None) -> None:
+        """Without ``unreadable``, of one that cannot be opened the error is raised."""
+        self.unreadable = unreadable or Unreadable()
         self._lock = Lock()
         self.losses: dict[str, Losses] = {}
         self.notes: dict[str, dict[str, None]] = {}
         self._open: dict[int, tuple[Recording, Trace, int]] = {}
         self._is_closed = False
 
-    @contextmanager
-    def opened(self, recording: Recording) -> Iterator[Trace]:
-        """The trace, open for as long as the block runs."""
-        key = id(recording)
-        with self._lock:
-            found = self._open.pop(key, None)
-            _, trace, readers = (recording, recording.open(), 0) if found is None else found
-            self._open[key] = recording, trace, readers + 1
-        try:
-            yield trace
-        finally:
-            with self._lock:
-                _, trace, readers = self._open[key]
-                self._open[key] = recording, trace, readers - 1
-                self._let_go(0 if self._is_closed else KEPT_OPEN)
+    def each(
+        self, recordings: Iterable[Recording], read: Callable[[str, Trace], Iterable[_T]]
+    ) -> Generator[_T, None, None]:
+        """What ``read`` gives of each by its name and trace, which is open meanwhile; nothing of those that are passed over. Raises what opening
+        and reading them raise.
+        """
+        for recording in recordings:
+            trace = self._maybe_take(recording)
+            if trace is not None:
+                try:
+                    yield from read(recording.name, trace)
+                finally:
+                    self._put_back(recording)
 
     def read(self, name: str, trace: Trace, notes: Iterable[str]) -> None:
         """Remember what is to be said of a recording that was read."""
@@ -119,6 +121,25 @@ class Shelf:
         with self._lock:
             self._is_closed = True
             self._let_go(0)
+
+    def _maybe_take(self, recording: Recording) -> Trace | None:
+        if recording.name in self.unreadable.skipped:
+            self.unreadable.require_some()
+            return None
+        key = id(recording)
+        with self.unreadable.told(recording.name), self._lock:
+            found = self._open.pop(key, None)
+            _, trace, readers = (recording, recording.open(), 0) if found is None else found
+            self._open[key] = recording, trace, readers + 1
+            return trace
+        return None
+
+    def _put_back(self, recording: Recording) -> None:
+        key = id(recording)
+        with self._lock:
+            _, trace, readers = self._open[key]
+            self._open[key] = recording, trace, readers - 1
+            self._let_go(0 if self._is_closed else KEPT_OPEN)
 
     def _let_go(self, kept: int) -> None:
         idle = [one for one, (_, _, users) in self._open.items() if not users]

@@ -65,10 +65,7 @@ class Scan:
         """``file``, and then the columns of all recordings by their names. Raises what opening them raises."""
         if self._schema is None:
             pa = arrow()
-            schemas = []
-            for recording in self._recordings:
-                with self._shelf.opened(recording) as trace:
-                    schemas.append(self.table.schema(trace))
+            schemas = list(self._shelf.each(self._recordings, lambda _, trace: [self.table.schema(trace)]))
             whole = joined(schemas, self.table.name)
             few = pa.dictionary(pa.int32(), pa.large_string())
             coded = {FILE, *self._coded} if self._file_coded else set()
@@ -81,9 +78,7 @@ class Scan:
         """
         wanted = self.schema.names if columns is None else list(columns)
         try:
-            for recording in self._recordings:
-                with self._shelf.opened(recording) as trace:
-                    yield from self._rows_of(recording.name, trace, wanted, where)
+            yield from self._shelf.each(self._recordings, lambda name, trace: self._rows_of(name, trace, wanted, where))
         except GeneratorExit:
             raise
         except BaseException as error:

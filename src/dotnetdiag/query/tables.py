@@ -377,19 +377,20 @@ def is_taken(name: str) -> bool:
 
 def contents(recordings: Sequence[Recording], shelf: Shelf) -> Table:
     """What there is to ask of recordings: ``name``, ``kind`` (``events``, ``event``, ``report``), ``rows`` (of events) and ``about``. ``rows`` are
-    those of a query of the name, in all recordings together (see :func:`names_of`).
+    those of a query of the name, in all recordings together (see :func:`names_of`). ``.notes`` tell of recordings that were passed over.
     """
     types = Counter[tuple[str, str, str]]()
-    for recording in recordings:
-        with shelf.opened(recording) as trace:
-            types.update(_types_of(trace))
+    for found in shelf.each(recordings, lambda _, trace: [_types_of(trace)]):
+        types.update(found)
     counts = _names_of(types)
     rows: list[dict[str, Any]] = [
         {"name": EVENTS, "kind": "events", "rows": types.total(), "about": "all events, without their payloads"}
     ]
     rows += [{"name": name, "kind": "event", "rows": counts[name]} for name in sorted(counts)]
     rows += [{"name": one.called, "kind": "report", "about": one.about} for one in REPORTS.values()]
-    return Table.of_rows(rows, columns=("name", "kind", "rows", "about"), title="what there is to ask")
+    return Table.of_rows(
+        rows, columns=("name", "kind", "rows", "about"), title="what there is to ask", notes=shelf.unreadable.notes
+    )
 
 
 def unknown(name: str, known: Sequence[str]) -> UnknownName:

@@ -14,6 +14,7 @@ from dotnetdiag._dataclasses import replace
 from dotnetdiag.errors import UsageError
 from dotnetdiag.query.files import RecordingFile, find_recordings
 from dotnetdiag.query.recordings import OpenTrace, Recording
+from dotnetdiag.query.unreadable import SKIPPABLE, Unreadable
 from dotnetdiag.recipes.outputs import check_outputs
 from dotnetdiag.recipes.sources import PathText
 from dotnetdiag.recipes.trace_files import open_trace
@@ -98,9 +99,11 @@ def database(
     output: Path | None = None,
     force: bool = False,
     lines: PdbFiles | None = None,
+    skip_unreadable: bool = False,
 ) -> Database:
     """What answers queries to some recordings, to be closed. ``output`` is where the answer is to be written; ``lines``: frames are told apart by
-    lines of source. Raises as ``dd.sql``, and as ``check_outputs`` where that may not be.
+    lines of source; ``skip_unreadable``: those that cannot be opened are passed over. Raises as ``dd.sql``, and as ``check_outputs`` where that may
+    not be.
     """
     from dotnetdiag.query.duckdb_engine import Database
 
@@ -108,7 +111,14 @@ def database(
     if output is not None:
         here = [one.path for one in recordings if isinstance(one, RecordingFile)]
         check_outputs([output], force=force, sources=[Path(one) for one in here if one is not None])
+    unreadable = Unreadable(len(recordings), skip_unreadable)
     for one in recordings:
         if isinstance(one, RecordingFile):
-            one.require()  # a query may name no table, or one that others have
-    return Database(recordings, external_access=external_access)
+            with unreadable.told(one.name):
+                one.require()  # a query may name no table, or one that others have
+    return Database(recordings, external_access=external_access, unreadable=unreadable)
+
+
+def is_skippable(error: BaseException) -> bool:
+    """Whether it is of one recording of several, and would not have ended the query if ``database`` passed over such."""
+    return SKIPPABLE in getattr(error, "__notes__", ())

@@ -220,18 +220,18 @@ def waits(source: PathText | Trace) -> WaitReport:
 
 def requests(source: PathText | Trace) -> RequestReport:
     """What came in and what went out because of it, with what is within what: ``.requests`` is a table with a row for each span, in the order of
-    their begins; ``.by_route`` what is alike together (names without numbers and ids: ``GET /items/*``), those that took most time first, with
-    sums of what they spent, the ``failure`` of most that failed, how many waited for a connection (``queued``: for over a ms), and how many are
-    ``unfinished``, the first of them since ``open_since_ms``, in process ``open_pid``; how many are ``slow`` (from 40 ms and five times the
-    median on, where more than one in twenty are, without those of its start), what these took (``slow_ms``), and what took most of
-    that (``slow_by``, for ``slow_by_ms``); ``.totals`` of all (``count`` are requests, ``parts`` what else has a row),
-    ``.notes`` what the recording lacks.
+    their begins; ``.by_route`` what is alike together (names without numbers and ids: ``GET /items/*``), those that took most time first, with sums
+    of what they spent, the ``failure`` of most that failed and the ``exception`` that was thrown in most of them, how many waited for a connection
+    (``queued``: for over a ms), and how many are ``unfinished``, the first of them since ``open_since_ms``, in process ``open_pid``; how many are
+    ``slow`` (from 40 ms and five times the median on, where more than one in twenty are, without those of its start), what these took
+    (``slow_ms``), and what took most of that (``slow_by``, for ``slow_by_ms``); ``.totals`` of all (``count`` are requests, ``parts`` what else has
+    a row), ``.notes`` what the recording lacks.
 
     Columns of ``.requests``: ``start_ms``, ``duration_ms`` (None where the end was not recorded), ``pid``, ``tid``, ``kind`` (``server``,
     ``kestrel``, ``connection``, ``client`` and its parts, ``dns``, ``connect``, ``tls``, ``sql``, ``grpc server``, ``grpc client``), ``name``,
     ``route`` (the name without what varies in it), ``status``, ``failure`` (why), ``queue_ms`` (a client waits for a connection), ``cpu_ms``,
-    ``gc_ms``, ``lock_ms`` and ``allocated_bytes`` (what it and all within it spent; of a pause of the collector all that are under way), ``parent``
-    (the number of a row) and ``depth``.
+    ``gc_ms``, ``lock_ms``, ``allocated_bytes`` and ``exceptions`` (what it and all within it spent and threw; of a pause of the collector all that
+    are under way), ``exception`` (the last that was thrown in it: type and message), ``parent`` (the number of a row) and ``depth``.
 
     It needs the EventSources of what is asked for, and ``System.Threading.Tasks.TplEventSource:0x80:4`` for the ids of activities; samples, ticks
     and contention for what is spent. Without those ids, or where several have one at once, the ends are known of what was alone of its kind under
@@ -310,13 +310,14 @@ def loader(source: PathText | Trace) -> LoaderReport:
 
 def logs(source: PathText | Trace) -> LogReport:
     """What was logged with ``Microsoft.Extensions.Logging``: ``.messages`` is a table with a row for each, ``.by_event`` has those of one logger,
-    event and level together (``level logger event_id event count example``), ``.totals``, ``.notes`` what the recording lacks.
+    event and level together (``level logger event_id event count example exception``), ``.totals``, ``.notes`` what the recording lacks.
 
-    Columns of ``messages``: ``ms``, ``pid``, ``tid``, ``level``, ``logger``, ``event_id``, ``event``, ``message``, ``request`` (the name of the
-    request in which it was logged) and ``request_row`` (its row in ``dd.requests(source).requests``), None outside of requests.
+    Columns of ``messages``: ``ms``, ``pid``, ``tid``, ``level``, ``logger``, ``event_id``, ``event``, ``message``, ``exception_type`` and
+    ``exception`` (what it was logged with: all that it says of itself), ``request`` (the name of the request in which it was logged) and
+    ``request_row`` (its row in ``dd.requests(source).requests``), None outside of requests.
 
-    It needs the provider Microsoft-Extensions-Logging (``:0x4:5``), and for requests what :func:`requests` needs. Raises InputError and FormatError
-    for a path, as ``open``.
+    It needs the provider Microsoft-Extensions-Logging (``:0x8:5``; ``:0x4:5`` has no exceptions), and for requests what :func:`requests` needs.
+    Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.logs import logs as ask
 
@@ -361,7 +362,13 @@ def threads(source: PathText | Trace) -> ThreadReport:
         return ask(trace)
 
 
-def sql(sources: PathText | Trace | Iterable[PathText | Trace], query: str, *, external_access: bool = False) -> Table:
+def sql(
+    sources: PathText | Trace | Iterable[PathText | Trace],
+    query: str,
+    *,
+    external_access: bool = False,
+    skip_unreadable: bool = False,
+) -> Table:
     """What a query of SQL answers, in DuckDB's words: ``dd.sql("*.nettrace", "select file, count(*) from events group by file")``. ``sources`` are
     paths, URLs of fsspec, patterns of either, traces, or several of them.
 
@@ -370,13 +377,15 @@ def sql(sources: PathText | Trace | Iterable[PathText | Trace], query: str, *, e
     ``show tables`` has all. Case does not count in names: events that differ in nothing else are one table. Each has a column ``file``;
     ``.notes`` are those of the reports. Only what a query uses is decoded, a window of events at a time; its answer is in memory.
 
-    ``external_access``: it may read and write files, and load what DuckDB can; otherwise it reads recordings alone. Raises UsageError for what
-    DuckDB refuses, UnknownName for a table that is not there, MissingDependency without the extra ``sql``; InputError and FormatError for a
-    path, as ``open``.
+    ``external_access``: it may read and write files, and load what DuckDB can; otherwise it reads recordings alone. ``skip_unreadable``: those
+    that cannot be opened are passed over, and ``.notes`` tell of them; InputError where none can be.
+
+    Raises UsageError for what DuckDB refuses, UnknownName for a table that is not there, MissingDependency without the extra ``sql``; InputError
+    and FormatError for a path, as ``open``.
     """
     from dotnetdiag.recipes.queries import database
 
-    made = database(sources, external_access=external_access)
+    made = database(sources, external_access=external_access, skip_unreadable=skip_unreadable)
     try:
         return made.sql(query)
     finally:
@@ -384,7 +393,10 @@ def sql(sources: PathText | Trace | Iterable[PathText | Trace], query: str, *, e
 
 
 def dataset(
-    sources: PathText | Trace | Iterable[PathText | Trace], *, storage_options: Mapping[str, Any] | None = None
+    sources: PathText | Trace | Iterable[PathText | Trace],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    skip_unreadable: bool = False,
 ) -> Dataset:
     """Recordings as one set of tables: ``dd.dataset("s3://bucket/*.nettrace")``. ``sources`` as for :func:`sql`; ``storage_options`` are those of
     the file system that fsspec makes (keys, endpoints).
@@ -393,12 +405,15 @@ def dataset(
     ``to_polars``, ``to_dask``, ``to_ray``, ``to_arrow`` and ``sql`` hand the same to engines, and ``tasks`` to any other. A recording that is
     elsewhere is fetched into a temporary file by who reads it; an open trace goes to another process by the path of its file.
 
+    ``skip_unreadable``: recordings that cannot be opened (empty, no traces, gone) are passed over, and ``dataset.skipped`` tells what was wrong with
+    each; InputError where none can be. One that is cut or damaged is read as far as it is whole, either way.
+
     Raises InputError for a pattern that no file has, UsageError without a recording, MissingDependency without the extra ``dataset``.
     """
     from dotnetdiag.query.dataset import Dataset
     from dotnetdiag.recipes.queries import recordings_of
 
-    return Dataset(recordings_of(sources, storage_options))
+    return Dataset(recordings_of(sources, storage_options), skip_unreadable=skip_unreadable)
 
 
 def ask(
