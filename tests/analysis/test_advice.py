@@ -107,10 +107,10 @@ def test_a_start_that_compiles_much_is_named(ms: float, seconds: float, is_told:
     assert [one.question for one in found] == (["jit"] if is_told else [])
 
 
-def compiling(methods: list[tuple[float, float]]) -> JitReport:
+def compiling(methods: list[tuple[float, float]], name: str = "App.Main()") -> JitReport:
     """A report of methods that were waited for: when each began, and for how long."""
     made = jit(traced(managed(0, 1)))
-    columns = {"kind": ["Foreground"] * len(methods)}
+    columns = {"kind": ["Foreground"] * len(methods), "method": [name] * len(methods)}
     table = Table(
         {**columns, "start_ms": [at for at, _ in methods], "compile_ms": [ms for _, ms in methods]}, title="methods"
     )
@@ -123,6 +123,14 @@ def test_threads_that_wait_for_the_compiler_at_once_are_one_share_of_the_time() 
     assert "threads waited 996 ms for the compiler, in 25 % of the time, for 4 methods" in found.text
     (found,) = of_jit(compiling([(1.0, 200.0), (2.0, 10.0), (150.0, 149.0), (500.0, 100.0)]), 1.0)
     assert "in 40 % of the time" in found.text
+
+
+def test_nothing_compiles_ahead_what_is_made_as_the_program_runs() -> None:
+    (found,) = of_jit(compiling([(1.0, 249.0)] * 4), 1.0)
+    assert found.text.endswith("for 4 methods: code that is compiled ahead (ReadyToRun) would spare most of it")
+    (found,) = of_jit(compiling([(1.0, 249.0)] * 4, name="dynamicClass.lambda_method1(object)"), 1.0)
+    assert "ReadyToRun" not in found.text
+    assert ": 4 of them are made as the program runs, as by Expression.Compile: keep what was compiled" in found.text
 
 
 @pytest.mark.parametrize(

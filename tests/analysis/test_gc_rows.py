@@ -17,7 +17,7 @@ from tests.nettrace.recordings import data_of
 import dotnetdiag as dd
 from dotnetdiag.analysis import gc_rows
 from dotnetdiag.analysis.fold import fold
-from dotnetdiag.analysis.gc_collections import IN_BACKGROUND, GcFold, GcReport, gc
+from dotnetdiag.analysis.gc_collections import UNTOLD_ALLOCATED, GcFold, GcReport, gc
 from dotnetdiag.table.sliced import SlicedTable
 from dotnetdiag.trace import spilled_columns
 from dotnetdiag.trace.trace import Trace
@@ -70,8 +70,15 @@ def heaps(ms: float, random: np.random.Generator) -> list[Seen]:
     return [*made, event(ms + 0.06, 4, 2, stats)]
 
 
+def without_events(ms: float, reason: int = 1) -> list[Seen]:
+    """A collection of a NoGC region, which has a number, and a pause of a millisecond: all that is told of it."""
+    return [event(ms, 9, 1, struct.pack("<IIH", reason, 0, 0)), event(ms + 1, 3, 1, bytes(2))]
+
+
 def made_up(seed: int) -> Trace:
-    """Two hundred collections of every kind: some in the background with young ones within, some asked for, with ticks between them."""
+    """Two hundred collections of every kind: some in the background with young ones within, some asked for, some that have no events, with ticks
+    between them.
+    """
     random = np.random.default_rng(seed)
     seen, ms, count = list[Seen](), 1.0, 0
     while count < 200:
@@ -82,6 +89,9 @@ def made_up(seed: int) -> Trace:
             young = collection(ms + 2, count + 1, PHASES)
             seen += [*within, *heaps(ms + 8.9, random), *young, *heaps(ms + 2.6, random)]
             count, ms = count + 1, ms + 10
+        elif kind < 0.1:
+            seen += without_events(ms)
+            ms += 3
         elif kind < 0.2:
             asked = replace(event(ms - 0.2, 35, 0, struct.pack("<IH", 1, 0)), stack=("Ask", "Main"))
             start = event(ms + 0.2, 1, 2, struct.pack("<IIIIHQ", count, 1, 1, 0, 0, 0))
@@ -103,6 +113,8 @@ def test_of_collections_of_every_kind(seed: int, request: pytest.FixtureRequest)
         assert isinstance(made.collections, SlicedTable)
         assert same(made, expected)
         assert same(pickle.loads(pickle.dumps(made)), expected)  # as answers come from the processes of Dask and Ray
+    missing = 200 - len(expected.collections)
+    assert 0 < missing - 2 < len(expected.other_pauses) <= missing + 1
     columns = expected.collections
     untold = {name for name in columns.columns if all(one is None for one in columns.values(name))}
     assert untold == {"sweep_ms", "final_mark_ms", "concurrent_sweep_ms", "committed_bytes"}
@@ -181,7 +193,7 @@ def test_what_was_allocated_before_one_in_the_background_only_ticks_tell() -> No
     ticked = gc(traced(*sorted([*events, tick(9, 700), tick(12, 30)], key=lambda one: one.ms)))
     assert without.collections.values("allocated_bytes") == [300, None, 3000]
     assert without.totals.allocated_bytes == 3300
-    assert without.notes == (IN_BACKGROUND,)
+    assert without.notes == (UNTOLD_ALLOCATED,)
     assert ticked.collections.values("allocated_bytes") == [300, 700, 30]
     assert ticked.notes == ()
 

@@ -66,6 +66,13 @@ def test_methods_that_had_the_same_id_one_after_the_other_are_two() -> None:
     assert made.totals.again == 1
 
 
+def test_attempts_that_were_given_up_are_not_what_threads_waited_for() -> None:
+    """As of code that is not valid: each call begins anew, and none ends."""
+    bad = [compiled(10 + at, 9, "Bad", 10)[0] for at in range(5)]
+    made = jit(traced(*compiled(1, 7, "First", 10), *bad))
+    assert (made.totals.count, made.totals.unfinished, made.totals.foreground) == (6, 5, 1)
+
+
 def test_methods_beyond_those_that_are_told_apart_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spilled, "SLICE_ROWS", 4)
     monkeypatch.setattr(compilations, "MOST_METHODS", 6)

@@ -21,7 +21,7 @@ from dotnetdiag.analysis.finding import DEADLOCK, LEAST, SOME, WAITED_MS, Findin
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.gc_findings import of_gc
-from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
+from dotnetdiag.analysis.jit import FOREGROUND, OF_NO_MODULE, JitFold, JitReport
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.log_exceptions import first_line
 from dotnetdiag.analysis.logs import LogReport, LogsFold
@@ -329,12 +329,26 @@ def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
     if share < JIT_PERCENT:
         return
     for_what = "1 method" if totals.foreground == 1 else f"{totals.foreground:,} methods"
+    number, took_ms = _made_at_run_time(made)
+    what = "code that is compiled ahead (ReadyToRun) would spare most of it"
+    if took_ms >= totals.foreground_ms / 2:
+        what = f"{number:,} of them are made as the program runs, as by Expression.Compile: keep what was compiled, to spare most of it"
     yield Finding(
         severity=share / 2,  # at a start it has to be
         question="jit",
-        text=f"threads waited {totals.foreground_ms:,.0f} ms for the compiler, in {share:.0f} % of the time, for {for_what}: "
-        "code that is compiled ahead (ReadyToRun) would spare most of it",
+        text=f"threads waited {totals.foreground_ms:,.0f} ms for the compiler, in {share:.0f} % of the time, for {for_what}: {what}",
     )
+
+
+def _made_at_run_time(made: JitReport) -> tuple[int, float]:
+    """How many that a thread waited for no module has, and how long they took."""
+    number, took_ms = 0, 0.0
+    for part in parts(made.methods, ("method", "kind", "compile_ms")):
+        own = rows_with(part["kind"], lambda kind: kind == FOREGROUND)
+        own &= rows_with(part["method"], lambda method: method is not None and method.startswith(OF_NO_MODULE))
+        took = part["compile_ms"].numpy()[own]
+        number, took_ms = number + int((~np.isnan(took)).sum()), took_ms + float(np.nansum(took))
+    return number, took_ms
 
 
 def _waited_ms(made: JitReport) -> float:

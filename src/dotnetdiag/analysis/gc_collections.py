@@ -11,6 +11,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, told_number, whole
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
+from dotnetdiag.analysis.gc_process import OTHER_PAUSE
 from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ProcessRows
 from dotnetdiag.analysis.kept_events import having, words_of
 from dotnetdiag.analysis.report import Report
@@ -21,6 +22,7 @@ from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.recorded import Recorded, length_of
 from dotnetdiag.trace.spilled import SLICE_ROWS
 from dotnetdiag.trace.spilled_columns import SpilledColumns
@@ -37,9 +39,13 @@ NO_CALLERS = (
 )
 
 
-IN_BACKGROUND = (
-    "how much was allocated before collections in the background is not told, and in all it is more than what the others come to (allocation ticks "
-    "tell it: record with --profile gc-verbose)"
+UNTOLD_ALLOCATED = (
+    "how much was allocated before some collections is not told (those in the background, and those behind others of which there are no events), "
+    "and in all it is more than what the others come to (allocation ticks tell it: record with --profile gc-verbose)"
+)
+OTHER_PAUSES = (
+    "{} in no collection that the events tell of as a whole (as of NoGC regions, or of one in the background whose begin or end is not there): "
+    "the totals alone have them"
 )
 
 
@@ -48,7 +54,8 @@ class GcTotals:
     """Of all collections. ``pause_percent`` is of the time of the recording, of several processes with collections of all their times together;
     ``allocated_bytes`` is the sum of what came to gen0, large and pinned objects from one collection to the next, ``allocated_bytes_per_second``
     the same by the time that this took: up to the begin of the last, since the recording began, or since the first collection of a process that ran
-    before. None: not known.
+    before, without the times before collections of which it is not told. Pauses are all that were seen to begin and end, also those that are of no
+    collection of the table. None: not known.
     """
 
     count: int
@@ -69,6 +76,8 @@ class GcTotals:
 class GcReport(Report):
     """``collections``: a row for each. ``by_heap``: a row for each heap of a process, of which the server's collector has several. ``by_stack``:
     who asked for induced ones, ``collections`` and the names of the ``stack``, leaf first, most first. ``induced``: the same as a profile.
+    ``other_pauses``: ``pid``, ``start_ms`` and ``pause_ms`` of those that are in no row of ``collections``: of collections without events, as those
+    of NoGC regions are, and of ones in the background whose begin or end is not there.
     ``notes``: what the recording lacks.
     """
 
@@ -78,6 +87,7 @@ class GcReport(Report):
     collections: Table
     by_heap: Table
     by_stack: Table
+    other_pauses: Table
     induced: StackProfile
     totals: GcTotals
 
@@ -123,16 +133,41 @@ class GcFold:
             {name: Text.from_pylist([*texts.names, ""]) for name, texts in self._rows.texts.items()},
             method,
         )
+        pids, pauses = self._other_pauses(lost)
+        if len(pauses):
+            notes = (*notes, OTHER_PAUSES.format("1 pause is" if len(pauses) == 1 else f"{len(pauses):,} pauses are"))
         if columns.lacks_ticks:
-            notes = (*notes, IN_BACKGROUND)
+            notes = (*notes, UNTOLD_ALLOCATED)
         return GcReport(
             collections=columns.table(notes, losses),
             by_heap=answer_table("heaps", self._by_heap(), notes, losses),
+            other_pauses=answer_table(
+                "pauses of no collection",
+                {
+                    "pid": whole(pids),
+                    "start_ms": number(pauses["begin"]),
+                    "pause_ms": number(pauses["end"] - pauses["begin"]),
+                },
+                notes,
+                losses,
+            ),
             by_stack=answer_table("stacks of induced collections", self._by_stack(induced, has_names), notes, losses),
             induced=induced,
-            totals=_totals(columns, self._rows.induced, recorded, [pid for pid, _ in rows]),
+            totals=_totals(
+                columns, pauses["end"] - pauses["begin"], self._rows.induced, recorded, [pid for pid, _ in rows]
+            ),
             notes=notes,
         )
+
+    def _other_pauses(self, lost: LostBetween | None) -> tuple[Array, Array]:
+        """The processes of those that are in no row, and when they were; not those whose thread has ``lost`` events meanwhile, which may be two."""
+        of = {pid: np.concatenate(found) for pid, found in sorted(self._rows.other_pauses.items())}
+        pids = np.repeat(np.array([*of], np.int64), [len(found) for found in of.values()])
+        pauses = np.concatenate([np.zeros(0, OTHER_PAUSE), *of.values()])
+        if lost and len(pauses):
+            own = ~lost.of(pids, pauses["tid"], pauses["begin"], pauses["end"])
+            pids, pauses = pids[own], pauses[own]
+        return pids, pauses
 
     def _by_stack(self, induced: StackProfile, has_names: Array) -> dict[str, Column]:
         """Who asked for collections; nobody of processes whose names are left out."""
@@ -188,9 +223,14 @@ class _Columns:
         """For how long what was allocated is told, in seconds. ``begins_s``: when what is recorded of each process begins."""
         spans = list[tuple[float, float]]()
         for one, begin_s in zip(self._processes, begins_s, strict=True):
-            is_first_told = not np.isnan(one.allocated(0, 1)[0])
-            first, last = (float(one.rows.column("start_ms", at, at + 1)[0]) / 1000.0 for at in (0, len(one.rows) - 1))
-            spans.append((begin_s if is_first_told else first, last))
+            before = begin_s
+            for first in range(0, len(one.rows), SLICE_ROWS):
+                last = min(first + SLICE_ROWS, len(one.rows))
+                start = np.append(before, one.rows.column("start_ms", first, last) / 1000.0)
+                told = np.concatenate([[0], ~np.isnan(one.allocated(first, last)), [0]])
+                edges = np.flatnonzero(np.diff(told))  # of runs that are told the first, and the first behind
+                spans += zip(start[edges[::2]].tolist(), start[edges[1::2]].tolist(), strict=True)
+                before = float(start[-1])
         return length_of(spans)
 
     @property
@@ -257,11 +297,11 @@ INDUCED_BY = "induced_by"
 COLUMNS = ("pid", "number", "generation", *WORDS, *FIGURES, *COUNTS, INDUCED_BY)
 
 
-def _totals(of: _Columns, induced: int, recorded: Recorded, pids: Sequence[int]) -> GcTotals:
+def _totals(of: _Columns, other_pauses: Array, induced: int, recorded: Recorded, pids: Sequence[int]) -> GcTotals:
     times = [recorded.of(pid) for pid in pids]
     seconds = sum(time.seconds for time in times) if times else recorded.seconds
     pauses = Spread()
-    for values in of.slices("pause_ms"):
+    for values in (*of.slices("pause_ms"), other_pauses):
         pauses.add(values)
     allocated_bytes, promoted = (_sum(of.slices(name)) for name in (ALLOCATED, "promoted_bytes"))
     lasted_s = of.told_s([time.begin_s for time in times])

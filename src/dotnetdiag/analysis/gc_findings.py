@@ -12,7 +12,7 @@ from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.advice_report import MOST_PROCESSES
 from dotnetdiag.analysis.allocations import AllocationReport
 from dotnetdiag.analysis.finding import LEAST, SOME, Finding, share_of
-from dotnetdiag.analysis.gc_collections import GcReport
+from dotnetdiag.analysis.gc_collections import UNTOLD_ALLOCATED, GcReport
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.events import Column
 from dotnetdiag.table.parts import parts
@@ -77,6 +77,12 @@ class _Collections:
             self.alike_ms[alike[0], alike[1]] = self.alike_ms.get((alike[0], alike[1]), 0.0) + (pause or 0.0)
         self.callers.update(some["induced_by"])
 
+    def add_others(self, pauses: Array) -> None:
+        """Pauses that are of no collection."""
+        self.is_told = True
+        self.paused += float(pauses.sum())
+        self.longest = max(self.longest, float(pauses.max()))
+
 
 def _collections_by_process(made: GcReport) -> dict[int, _Collections]:
     found: dict[int, _Collections] = {}
@@ -84,6 +90,9 @@ def _collections_by_process(made: GcReport) -> dict[int, _Collections]:
         pids = np.array(part["pid"].to_pylist(), np.int64)
         for pid in distinct(pids).tolist():
             found.setdefault(pid, _Collections()).add(part, np.flatnonzero(pids == pid))
+    pids, pauses = (made.other_pauses[name].numpy() for name in ("pid", "pause_ms"))
+    for pid in distinct(pids).tolist():
+        found.setdefault(pid, _Collections()).add_others(pauses[pids == pid])
     return found
 
 
@@ -126,8 +135,11 @@ def _is_induced(reason: str | None) -> bool:
 
 
 def _allocated(made: GcReport, allocated: AllocationReport) -> str:
-    """How much was allocated, and most of it by whom."""
-    text = f", {made.totals.allocated_bytes / 1e6:,.0f} MB allocated" if made.totals.allocated_bytes else ""
+    """How much was allocated, and most of it by whom: what events of allocations tell, else what came to the heaps."""
+    is_sampled = allocated.totals.count > 0
+    size = allocated.totals.bytes if is_sampled else made.totals.allocated_bytes
+    more = "" if is_sampled or UNTOLD_ALLOCATED not in made.notes else "more than "
+    text = f", {more}{size / 1e6:,.0f} MB allocated" if size else ""
     if len(allocated.by_type_and_method):
         most = allocated.by_type_and_method[0]
         by = f" by {short(most['method'])}" if is_named(most["method"]) else ""

@@ -46,8 +46,8 @@ from dotnetdiag.trace.distinct import distinct, ranked
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _YOUNG = GENERATIONS[:2]
-_BACKGROUND = 1
-"""The type of a collection."""
+_BACKGROUND, _FOREGROUND = 1, 2
+"""Types of collections: one of the latter begins while one of the former is under way."""
 _SIZES = tuple(f"GenerationSize{place}" for place in range(len(GENERATIONS)))
 MARKS, PLAN, RELOCATE_OR_SWEEP, COMPACT = slice(0, 5), 5, 6, 7
 """Phases of GC/GlobalHeapHistory."""
@@ -57,6 +57,8 @@ _BELOW_NOTHING = 1 << 31
 """Of a time in µs of 32 bits: half an hour, which no phase takes."""
 _US = 1000.0
 TIDS = ("start_tid", "stop_tid", "heap_tid")
+OTHER_PAUSE = np.dtype([("place", "i8"), ("tid", "i8"), ("begin", "f8"), ("end", "f8")])
+"""The place of a suspension, its thread, and from when to when it was, in ms."""
 NEVER = int(np.iinfo(np.int64).max)
 """The place of a stop that has not come."""
 
@@ -146,20 +148,34 @@ class ProcessCollections:
         self.end_place = np.maximum(pause_over, self._stop_place)
         """Of each where it and its first pause are over; :data:`NEVER` where that may still come: what was lost will not."""
         background = np.flatnonzero(self.is_background)
+        self.other_pauses = np.zeros(0, OTHER_PAUSE)
+        """Those that are in no collection's ``pause_ms``."""
+        loose = end_row >= 0
+        loose[at[at >= 0]] = False
         if not len(background):
+            self._add_other_pauses(np.flatnonzero(loose), suspensions, begin[loose], end[loose])
             return
         endless = background[self.stop_row[background] < 0]  # more pauses of it may have come
+        self._add_other_pauses(at[endless], suspensions, self.pause_start_ms[endless], until[endless])
         self.pause_ms[endless] = self.suspend_ms[endless] = np.nan
         self.went_on_ms[background] = np.fmax(self.went_on_ms, self.stop_ms)[background]
         # pauses behind the first: those in which no other collection begins
-        loose = end_row >= 0
-        loose[at[at >= 0]] = False
         rows = np.flatnonzero(loose & (suspensions["Reason"] == PREPARATION))
         of = _latest(self.starts.place[background], suspensions.place[rows])
         owner = background[np.maximum(of, 0)]
         fits = (of >= 0) & (suspensions.place[rows] < self._stop_place[owner])
         np.add.at(self.pause_ms, owner[fits], _lengths(begin, end)[rows[fits]])
         np.add.at(self.suspend_ms, owner[fits], np.nan_to_num(suspend_ms[rows[fits]]))
+        loose[rows[fits & (self.stop_row[owner] >= 0)]] = False
+        self._add_other_pauses(np.flatnonzero(loose), suspensions, begin[loose], end[loose])
+
+    def _add_other_pauses(self, rows: Array, suspensions: Kept, begin: Array, end: Array) -> None:
+        """Some of these suspensions, each from when to when; none where the end is not known."""
+        known = (rows >= 0) & (end >= begin)
+        made = np.zeros(int(known.sum()), OTHER_PAUSE)
+        made["place"], made["tid"] = suspensions.place[rows[known]], suspensions.tid[rows[known]]
+        made["begin"], made["end"] = begin[known], end[known]
+        self.other_pauses = np.append(self.other_pauses, made)
 
     def _ended(self, stops: Kept) -> Array:
         """Of each the place of its stop; of one whose stop was lost that of the next of its kind, and :data:`NEVER` where it may still come. One
@@ -201,6 +217,8 @@ class ProcessCollections:
         heaps = np.bincount(own, np.maximum(per_heap[SUMMED][known], 1), self.count)
         # where some of several heaps are not told of, nothing is of all
         self.has_generations = (heaps > 0) & ~(heaps < self.of_all("NumHeaps"))
+        # what came of one that has not ended is not what it found and left
+        self.has_generations &= ~self.is_background | (self.stop_row >= 0)
         per_heap_row = np.full(self.count, -1)
         per_heap_row[rows[rows >= 0][::-1]] = np.flatnonzero(rows >= 0)[::-1]
         self.per_heap, self._of_per_heap = per_heap, Picked(per_heap_row)
@@ -217,7 +235,8 @@ class ProcessCollections:
         """What came to gen0, large and pinned objects since the collection before; of the first of a process that began while it was recorded all
         that is there. Of the first of one that began earlier sizes do not tell it, for what is there may be hours old, nor of one in the background,
         and of those behind it up to the first that begins when it has ended they tell what is left, for it frees large objects meanwhile: there it is
-        what allocation ticks tell, where there are any; of the first since the recording began.
+        what allocation ticks tell, where there are any; of the first since the recording began. So it is of one that has others between it and the
+        one before of which there are no events, as of NoGC regions, and while one in the background is under way of which there are none.
         """
         places = [GENERATIONS.index(name) for name in ("gen0", "loh", "poh")]
         before, after = self._objects("Before")[:, places], self._objects("After")[:, places]
@@ -236,8 +255,11 @@ class ProcessCollections:
         """Of each in the background the last such behind it; as many as there are where that has not come."""
         for row, last in zip(rows.tolist(), self.last_by_ticks.tolist(), strict=True):
             self.by_ticks[row : last + 1] = True
+        foreground = self.starts["Type"] == _FOREGROUND
+        self.by_ticks |= foreground
+        self.by_ticks[1:] |= foreground[:-1] | (np.diff(number) > 1)
         self.by_ticks[own[:1]] = True  # none of those before it, if any is there, tells what it left
-        self.by_ticks[1:] &= np.diff(number) == 1
+        self.by_ticks[1:] &= np.diff(number) > 0
         is_first = (number[:1] == 1) & is_from_begin & ~self.is_background[:1]
         self.allocated[:1] = np.where(is_first & self.has_generations[:1], before[:1].sum(axis=1), np.nan)
         # of one that began while it was recorded those before it were lost

@@ -91,6 +91,8 @@ class CollectionRows:
     def __init__(self) -> None:
         self._of: dict[int, SpilledColumns] = {}
         self.texts = {name: Texts() for name in WORDS}
+        self.other_pauses: dict[int, list[Array]] = {}
+        """Of processes the pauses that are in no row, as :data:`~.gc_process.OTHER_PAUSE`."""
         self.induced = 0
         """How many somebody asked for."""
         self._enough = MOST_KEPT
@@ -106,6 +108,7 @@ class CollectionRows:
             last = _last_over(made)
             if last is not None:
                 self._add(made, told, events, words, last + 1)
+                self._add_other_pauses(made, int(made.begin_place[last]))
                 events.forget(pid, int(made.begin_place[last]), last)
         is_spilled = not all(rows.is_held for rows in self._of.values())
         self._enough = max(MOST_KEPT // 2 if is_spilled else MOST_KEPT, 2 * len(events))
@@ -118,6 +121,7 @@ class CollectionRows:
             told = events.of(pid)
             made = ProcessCollections(told)
             self._add(made, told, events, words, made.count)
+            self._add_other_pauses(made, NEVER)
         return sorted(self._of.items())
 
     def _add(self, made: ProcessCollections, told: Told, events: GcEvents, words: Words, last: int) -> None:
@@ -144,6 +148,12 @@ class CollectionRows:
         values |= {name: make(made)[some] for name, make in {**FIGURES, **COUNTS}.items()}
         self.induced += int(np.isin(made.starts["Reason"][some], INDUCED).sum())
         self._of.setdefault(made.pid, SpilledColumns()).append(values)
+
+    def _add_other_pauses(self, made: ProcessCollections, before: int) -> None:
+        """Those that began before a place."""
+        found = made.other_pauses[made.other_pauses["place"] < before]
+        if len(found):
+            self.other_pauses.setdefault(made.pid, []).append(found)
 
     def _numbers(self, name: str, word: Callable[[int], str], values: Array) -> Array:
         kinds, which = ranked(values)

@@ -51,6 +51,8 @@ _OF_TIERS = np.array(
     sorted(TIERS.index(name) for name in ("OptimizedTier1", "QuickJittedInstrumented", "OptimizedTier1Instrumented"))
 )
 """What is compiled in the background, where the method had code before: its end has a ReJITID then (3.1 to 10), and none where it is called."""
+OF_NO_MODULE = "dynamicClass."
+"""What names of methods begin with that were made as the program ran (3.1 to 10)."""
 FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
 NO_EVENTS = "no methods: none was compiled, or the recording lacks their events (record with --profile jit)"
 
@@ -64,7 +66,8 @@ _OF_METHODS = ("method", "count", "compile_ms", "il_bytes", "native_bytes", "pid
 
 @dataclass(frozen=True, kw_only=True)
 class JitTotals:
-    """Of all methods. ``foreground`` are those that a thread waited for, ``unfinished`` those whose end was not recorded, ``again`` those that had
+    """Of all methods. ``foreground`` are those that a thread waited for (where any has an end, of those that have one), ``unfinished`` those
+    whose end was not recorded, or which were given up, as of code that is not valid; ``again`` those that had
     been compiled before. ``precompiled``: methods whose code was found compiled ahead; ``rejected``: looked for there, compiled all the same. None
     is what the recording does not tell: where nothing ended how long that took and how much code there is.
     """
@@ -194,7 +197,7 @@ class _Answer:
             totals=JitTotals(
                 count=len(self._rows),
                 compile_ms=methods.total_ms() if has_ends else None,
-                foreground=foreground if has_ends or told else None,
+                foreground=awaited if awaited else foreground if has_ends or told else None,
                 foreground_ms=sum(waited_ms) if has_ends and (awaited or not foreground) else None,
                 unfinished=unfinished,
                 il_bytes=il_bytes,

@@ -25,7 +25,8 @@ def show(made: JitReport, number: int) -> None:
     within = f" in {totals.compile_ms:,.3f} ms" if totals.compile_ms is not None else ""
     waited_ms = f", {totals.foreground_ms:,.3f} ms" if totals.foreground_ms is not None else ""
     waited = f"; threads waited for {totals.foreground:,} of them{waited_ms}" if totals.foreground is not None else ""
-    echo(f"{counted(totals.count, 'method')} compiled{within}{waited}")
+    ended = totals.count - totals.unfinished
+    echo(f"{counted(ended or totals.count, 'method')} compiled{within}{waited}")
     tiers = ", ".join(f"{count:,} {name}" for name, count in totals.by_tier.items())
     code = f", {totals.native_bytes:,} of code" if totals.native_bytes is not None else ""
     echo(f"{tiers}{'; ' if tiers else ''}{totals.il_bytes:,} bytes of IL{code}")

@@ -117,7 +117,7 @@ _ALONE: Mapping[str, LiveKind] = {
         "GcFold",
         is_timed=True,
         NO_EVENTS="no collections: none took place",
-        IN_BACKGROUND="how much was allocated before collections in the background is not told, and in all it is more than what the others come to",
+        UNTOLD_ALLOCATED="how much was allocated before some collections is not told, and in all it is more than what the others come to",
     ),
     "jit": _kind("jit", "jit", "JitFold", NO_EVENTS="no methods: none was compiled"),
     "loader": _kind(
