@@ -28,6 +28,8 @@ from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
 from dotnetdiag.analysis.exceptions import exceptions
 from dotnetdiag.analysis.finding import LEAST
+from dotnetdiag.analysis.gc_collections import GcReport, gc
+from dotnetdiag.analysis.gc_findings import of_heaps
 from dotnetdiag.analysis.jit import JitReport, jit
 from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.pool_findings import of_pool
@@ -665,3 +667,54 @@ def test_no_message_is_quoted_where_each_has_its_own(monkeypatch: pytest.MonkeyP
     assert made.by_message.values("message")[0] == "(others)"
     (one,) = of_exceptions(made, 1.0)
     assert "(" not in one.text.partition(";")[2]
+
+
+def left_behind(left: list[float], seconds: float = 20.0, generation: int = 2) -> GcReport:
+    """A report on collections that left so many MB, all over that time."""
+    made = gc(traced(managed(0, 1)))
+    count = len(left)
+    columns: dict[str, Any] = {
+        "pid": [7] * count,
+        "generation": [generation] * count,
+        "start_ms": [1000 * seconds * at / max(count - 1, 1) for at in range(count)],
+        "after_bytes": [int(one * 1e6) for one in left],
+    }
+    return replace(made, collections=Table(columns, title="collections"))
+
+
+LEAK = [10.0, 21.0, 44.0, 92.0, 190.0, 400.0]
+
+
+@pytest.mark.parametrize(
+    ("made", "is_told"),
+    [
+        (left_behind(LEAK), True),
+        (left_behind(LEAK, seconds=9.0), False),  # a program that starts
+        (left_behind(LEAK[1:]), False),  # too few
+        (left_behind(LEAK, generation=1), False),  # others leave what the oldest has, whatever that is
+        (left_behind([one / 20 for one in LEAK]), False),  # 10 MB
+        (left_behind([10, 50, 100, 140, 160, 161, 162, 163, 163]), False),  # a cache that is full
+        (left_behind([100, 140, 90, 150, 100, 160, 210, 150, 190]), False),  # up and down
+        (left_behind([200, 210, 220, 230, 240, 250]), False),  # hardly more
+        (left_behind([200, 230, 260, 300, 330, 360, 390, 420, 450]), True),
+        (left_behind([]), False),
+    ],
+)
+def test_a_heap_of_which_ever_more_stays_is_told(made: GcReport, is_told: bool) -> None:
+    found = list(of_heaps(made))
+    assert len(found) == is_told
+    if made.collections.values("after_bytes")[:1] == [10_000_000] and is_told:
+        assert found[0].text == (
+            "ever more of the heap stays: 6 collections of gen2 left 10 MB at first and 400 MB at last, 19.5 MB a second more: "
+            "what two dumps of the heap differ in tells what is kept"
+        )
+
+
+def test_of_several_processes_that_whose_heap_grows_most_is_told_first() -> None:
+    tables = [left_behind(LEAK), left_behind([2 * one for one in LEAK])]
+    rows = [{**row, "pid": pid} for pid, one in enumerate(tables, 8) for row in one.collections.to_pylist()]
+    made = replace(tables[0], collections=Table({name: [row[name] for row in rows] for name in rows[0]}, title="two"))
+    assert [one.text[:42] for one in of_heaps(made)] == [
+        "ever more of the heap of process 9 stays: ",
+        "ever more of the heap of process 8 stays: ",
+    ]

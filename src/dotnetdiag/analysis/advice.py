@@ -20,7 +20,7 @@ from dotnetdiag.analysis.exceptions import NO_MESSAGE, ExceptionReport, Exceptio
 from dotnetdiag.analysis.finding import DEADLOCK, LEAST, SOME, WAITED_MS, Finding, begin_of, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
-from dotnetdiag.analysis.gc_findings import of_gc
+from dotnetdiag.analysis.gc_findings import of_gc, of_heaps
 from dotnetdiag.analysis.jit import FOREGROUND, OF_NO_MODULE, JitFold, JitReport
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.log_exceptions import first_line
@@ -241,6 +241,7 @@ def _said_of(answers: Answers, pid: int | None = None) -> Said:
 def _findings(answers: Answers) -> Iterator[Finding]:
     seconds = answers.recorded.seconds
     yield from of_gc(answers.gc, answers.allocations, answers.recorded)
+    yield from of_heaps(answers.gc)
     yield from _of_contention(answers.contention, answers.recorded, answers.lost_by)
     yield from of_pool(answers.threadpool, seconds, lambda: answers.cpu.profile, lambda: answers.waits.profile)
     yield from of_waits(answers.waits, seconds)

@@ -1,4 +1,4 @@
-"""What stands out of collections: pauses, and those that somebody asks for."""
+"""What stands out of collections: pauses, those that somebody asks for, and a heap of which ever more stays."""
 
 from __future__ import annotations
 
@@ -21,10 +21,20 @@ from dotnetdiag.trace.recorded import Recorded
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+OLDEST = 2
+"""The generation of a collection of the whole heap."""
 PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
 INDUCED, INDUCED_SHARE = 3, 0.2
 LARGE = 10
 """So many of the oldest generation because of large objects are told of, however short they are, where they are half of all."""
+FULL, FULL_SECONDS = 6, 10.0
+"""So many of the oldest generation tell whether what they leave grows, in so many seconds: a program that starts has more and more, too."""
+GROWN, GROWN_BYTES = 1.5, 20e6
+"""The last third of them leaves so many times as much as the first, and so much more."""
+STILL_GROWING = 0.5
+"""And from the second to the last so much of what came from the first to the second: what fills a cache comes to an end."""
+MOST_RISE = 0.7
+"""Of all but the first those that leave more than the one before."""
 MOST_OF_PAUSES = 0.5
 INDUCED_AGGRESSIVE = 17
 """A reason that has no name, as in TraceEvent."""
@@ -43,6 +53,43 @@ def of_gc(made: GcReport, allocated: AllocationReport, recorded: Recorded) -> It
     several = [_of_one_gc(of, recorded.of(pid).seconds, f"process {pid}") for pid, of in sorted(processes.items())]
     found = [one for one in several if one is not None]
     yield from sorted(found, key=lambda one: -one.severity)[:MOST_PROCESSES]
+
+
+def of_heaps(made: GcReport) -> Iterator[Finding]:
+    """That of the heap of a process ever more stays, the largest first."""
+    found = list[tuple[float, str]]()
+    by_process = _left_by_process(made)
+    for pid, (start_ms, left) in by_process.items():
+        seconds = (start_ms[-1] - start_ms[0]) / 1000.0
+        if len(left) < FULL or seconds < FULL_SECONDS or np.mean(np.diff(left) > 0) < MOST_RISE:
+            continue
+        first, second, last = (float(np.median(some)) for some in np.array_split(left, 3))
+        if last < max(GROWN * first, first + GROWN_BYTES) or last - second < STILL_GROWING * (second - first):
+            continue
+        of = "the heap" if len(by_process) == 1 else f"the heap of process {pid}"
+        text = (
+            f"ever more of {of} stays: {len(left):,} collections of gen2 left {left[0] / 1e6:,.0f} MB at first and {left[-1] / 1e6:,.0f} MB at last, "
+            f"{(left[-1] - left[0]) / seconds / 1e6:,.1f} MB a second more: what two dumps of the heap differ in tells what is kept"
+        )
+        found.append((float(left[-1] - left[0]), text))
+    for _, text in sorted(found, reverse=True)[:MOST_PROCESSES]:
+        yield Finding(severity=SOME, question="gc", text=text)
+
+
+def _left_by_process(made: GcReport) -> dict[int, tuple[Array, Array]]:
+    """When collections of the oldest generation began, in ms, and how much of the heap each left."""
+    rows: dict[int, list[Array]] = {}
+    for part in parts(made.collections, ("pid", "generation", "start_ms", "after_bytes")):
+        pid, generation, start, after = (
+            np.array([np.nan if one is None else one for one in part[name].to_pylist()], np.float64)
+            for name in ("pid", "generation", "start_ms", "after_bytes")
+        )
+        full = (generation == OLDEST) & ~np.isnan(after)
+        for one in distinct(pid[full].astype(np.int64)).tolist():
+            own = full & (pid == one)
+            rows.setdefault(one, []).append(np.stack([start[own], after[own]]))
+    made_of = {pid: np.concatenate(found, axis=1) for pid, found in rows.items()}
+    return {pid: (both[0], both[1]) for pid, both in made_of.items()}
 
 
 class _Collections:
