@@ -12,7 +12,16 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from tests.analysis.test_exceptions import CATCH, CATCH_OVER, FINALLY, FINALLY_OVER, of, throw
+from tests.analysis.test_exceptions import (
+    CATCH,
+    CATCH_OVER,
+    FILTER,
+    FILTER_OVER,
+    FINALLY,
+    FINALLY_OVER,
+    of,
+    throw,
+)
 from tests.analysis.test_gc import COMPACTING, collection, event, in_background, tick
 from tests.analysis.test_gc_rows import made_up
 from tests.analysis.test_jit import compiled
@@ -199,11 +208,48 @@ def test_of_an_exception_is_told_what_no_loss_leaves_to_another(
     assert of_another.thrown.to_pylist() == exceptions(in_time(*CAUGHT)).thrown.to_pylist()
 
 
+@pytest.mark.parametrize(
+    ("behind", "told"),
+    [
+        ([of(FINALLY, "Other"), of(FINALLY_OVER)], (None, None, None)),
+        ([of(FILTER, "Other"), of(FILTER_OVER)], (None, None, None)),
+        ([of(FINALLY_OVER)], (1, 1.0, 0)),
+        ([], (1, 1.0, 0)),
+    ],
+)
+def test_what_runs_behind_a_loss_is_not_of_one_that_was_caught_before(
+    behind: list[Seen], told: tuple[float | None, ...]
+) -> None:
+    """The end of its catch is lost, and the next throw."""
+    events = [*CAUGHT[:-1], *behind, of(CATCH, "Other"), of(CATCH_OVER)]
+    (row,) = exceptions(losing(in_time(*events), 1, 4, 5)).thrown.to_pylist()
+    assert (row["caught_by"], row["catch_ms"], row["handled_ms"]) == ("Ex!Prog.Main()", 3.0, None)
+    assert tuple(row[name] for name in ("finallys", "finally_ms", "filters")) == told
+    without = exceptions(in_time(*CAUGHT[:4], of(FINALLY, "Other"), of(FINALLY_OVER))).thrown.to_pylist()
+    assert (without[0]["finallys"], without[0]["finally_ms"]) == (2, 2.0), "a block of what is thrown again by 9"
+
+
+def test_a_block_of_finally_does_not_last_across_a_loss() -> None:
+    events = [throw("lost"), of(CATCH, "Main"), of(FINALLY, "Other"), of(FINALLY_OVER)]
+    (row,) = exceptions(losing(in_time(*events), 1, 3, 4)).thrown.to_pylist()
+    assert (row["catch_ms"], row["finallys"], row["finally_ms"]) == (1.0, None, None)
+
+
 def test_what_was_thrown_last_is_not_said_to_be_the_death_where_its_catch_may_be_lost() -> None:
     made = exceptions(in_time(throw("last"), of(FINALLY, "Inner"), of(FINALLY_OVER)))
     ends_s = Recorded(0.0, 0.01)
     assert len([*of_death(made, ends_s)]) == 1
     assert [*of_death(made, ends_s, lambda _: 1)] == []
+
+
+def test_what_left_a_filter_is_not_said_to_be_the_death_where_the_one_that_was_filtered_was_caught() -> None:
+    events = [throw("outer"), of(FILTER, "Inner"), throw("inner", 18), of(FILTER_OVER), of(CATCH, "Main")]
+    ends_s = Recorded(0.0, 0.01)
+    assert [*of_death(exceptions(in_time(*events)), ends_s)] == []
+    assert len([*of_death(exceptions(in_time(*events[:-1])), ends_s)]) == 1
+    of_another = [*events[:-1], replace(throw("other"), thread=2), replace(events[-1], thread=2)]
+    last_of_1 = exceptions(in_time(*of_another[-2:], *events[:-1]))
+    assert len([*of_death(last_of_1, ends_s)]) == 1
 
 
 @pytest.mark.parametrize(

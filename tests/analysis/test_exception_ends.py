@@ -24,16 +24,18 @@ from dotnetdiag.analysis.exception_ends import (
 )
 from dotnetdiag.trace import fallback, kernels
 
-Told = tuple[int, int, int, int]
-"""Thread, kind, method, ticks since the event before."""
-TOLD = st.tuples(st.integers(0, 2), st.integers(0, 7), st.integers(-1, 2), st.integers(0, 1))
+Told = tuple[int, int, int, int, int]
+"""Thread, kind, method, ticks since the event before, frames."""
+TOLD = st.tuples(
+    st.integers(0, 2), st.integers(0, 7), st.integers(-1, 2), st.integers(0, 1), st.sampled_from([0, 1, 2, 3, 4, -4])
+)
 UNKNOWN = 2
 """The number of the method that stands for several."""
 
 
 def events_of(told: list[Told]) -> Any:
     made = np.zeros(len(told), EVENT)
-    for name, place in (("thread", 0), ("kind", 1), ("method", 2)):
+    for name, place in (("thread", 0), ("kind", 1), ("method", 2), ("frames", 4)):
         made[name] = [one[place] for one in told]
     made["ms"] = np.cumsum([one[3] for one in told])
     made["row"] = -1
@@ -45,13 +47,15 @@ def events_of(told: list[Told]) -> Any:
 def followed(events: Any, sizes: list[int]) -> tuple[list[list[float]], FollowedExceptions]:
     """Of each throw all that is told; ``sizes``: so many events come at once, again and again."""
     asked, at, turn = FollowedExceptions(), 0, 0
-    made = np.full((int((events["kind"] <= ALONE).sum()), 6), [np.nan, -1, np.nan, 0, 0, 0])
+    made = np.full((int((events["kind"] <= ALONE).sum()), 10), [np.nan, -1, np.nan, 0, 0, 0, 0, 0, -1, -1])
     while at < len(events) or not turn:
         size = sizes[turn % len(sizes)]
         found = asked.follow(events[at : at + size], UNKNOWN, is_last=at + size >= len(events))
         made[found.caught[0], 0], made[found.caught[0], 1] = found.caught[1:]
         made[found.handled[0], 2] = found.handled[1]
-        told: list[tuple[Any, Any]] = [(found.filters, 1), (found.finallys, 1), found.lasted]
+        made[found.within[0], 8], made[found.ran[0], 9] = found.within[1], found.ran[1]
+        told: list[tuple[Any, Any]] = [(found.filters, 1), (found.finallys, 1), found.lasted, (found.filters_over, 1)]
+        told.append((found.within[1][found.within[1] >= 0], 1))
         for place, (rows, values) in enumerate(told, 3):
             np.add.at(made[:, place], rows, values)
         at, turn = at + size, turn + 1
@@ -70,16 +74,16 @@ def test_what_is_found_does_not_depend_on_how_many_come_at_once(told: list[Told]
 @given(st.lists(TOLD, max_size=40), st.sampled_from([1, 3, 4096]))
 def test_what_is_open_is_found_alike_without_kernels(told: list[Told], depth: int) -> None:
     events = events_of([(0, *one[1:]) for one in told if one[1] != FINALLY_OVER])
-    kind, method = np.ascontiguousarray(events["kind"]), events["method"].astype(np.int64)
+    kind, *others = (events["kind"].copy(), *(events[name].astype(np.int64) for name in ("method", "frames")))
     with patch.object(kernels, "MOST_OPEN", depth):
-        found = kernels.open_exceptions(kind, method).tolist()
+        found = kernels.open_exceptions(kind, *others).tolist()
         with patch.object(kernels, "KERNELS", fallback):
-            assert kernels.open_exceptions(kind, method).tolist() == found
+            assert kernels.open_exceptions(kind, *others).tolist() == found
 
 
 def in_turn(*kinds: int, times: int) -> Any:
     """These again and again, a tick apart, of one thread."""
-    return events_of([(0, kind, 0, 1) for _ in range(times) for kind in kinds])
+    return events_of([(0, kind, 0, 1, 0) for _ in range(times) for kind in kinds])
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,7 @@ def test_a_thread_on_which_something_is_open_always_keeps_no_more_than_that(
     """A program that throws in a block of catch as long as it runs, up to .NET 8 also again."""
     monkeypatch.setattr(kernels, "MOST_OPEN", 16)
     monkeypatch.setattr(room, "MOST_EVENTS", 64)
-    before = events_of([(0, ALONE, 0, 1), (0, CAUGHT, 0, 1)])
+    before = events_of([(0, ALONE, 0, 1, 0), (0, CAUGHT, 0, 1, 0)])
     events = in_turn(*kinds, times=1000)
     events["ms"] += 2
     events["row"] += events["kind"] <= ALONE

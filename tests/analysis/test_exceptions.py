@@ -13,6 +13,7 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as room
+from dotnetdiag.analysis.advice import of_exceptions
 from dotnetdiag.analysis.everything import everything
 from dotnetdiag.analysis.exceptions import (
     BREAKS_OFF,
@@ -25,6 +26,7 @@ from dotnetdiag.analysis.exceptions import (
 from dotnetdiag.analysis.fold import fold, seconds_of
 from dotnetdiag.analysis.kept_events import CUT, OTHERS
 from dotnetdiag.analysis.stacked import NO_STACKS
+from dotnetdiag.cli.shown_exceptions import show
 from dotnetdiag.errors import UsageError
 from dotnetdiag.trace import spilled
 from dotnetdiag.trace.table import EventTable
@@ -180,6 +182,98 @@ def test_who_caught_what(events: list[Seen], caught: dict[str, str | None]) -> N
     assert all(row["message"] == "outer" for row in rows if row["filters"] or row["finallys"])
 
 
+OUTER = ("P.Throw", "P.Main", "P.Top")
+"""The stack of who throws, and of a filter of Main's."""
+INNER = ("P.Throw", "P.Ask", "P.Main", *OUTER)
+"""Of who throws in it."""
+ASKED, IN_MAIN, IN_TOP = INNER[1:], OUTER[1:], OUTER[2:]
+DEEP_CUT = ("P.Deep",) * 100
+
+
+def on(stack: tuple[str, ...], one: Seen) -> Seen:
+    return replace(one, stack=stack)
+
+
+def left(outer: tuple[str, ...] = OUTER, inner: tuple[str, ...] = INNER) -> list[Seen]:
+    """Two that are thrown, the second in a filter."""
+    return [on(outer, throw("outer")), on(outer, of(FILTER, "Main")), on(inner, throw("inner", NESTED))]
+
+
+CAUGHT_IN_TOP = [on(IN_TOP, of(CATCH, "Top")), on(IN_TOP, of(CATCH_OVER))]
+IN_ASK = [on(ASKED, of(CATCH, "Ask")), on(ASKED, of(CATCH_OVER))]
+FINALLY_OF = {
+    stack: [on(stack, of(FINALLY, stack[0][2:])), on(stack, of(FINALLY_OVER))] for stack in (ASKED, IN_MAIN, DEEP_CUT)
+}
+IS_OVER = [on(OUTER, of(FILTER_OVER))]
+ANOTHER = [on(OUTER, of(FILTER, "Top")), on(OUTER, of(FILTER_OVER))]
+CAUGHT_CUT = [on(DEEP_CUT, of(CATCH, "Top")), on(DEEP_CUT, of(CATCH_OVER))]
+NOT_KNOWN = (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("events", "outer", "inner"),
+    [
+        ([*left(), *CAUGHT_IN_TOP], ("Top", 0, 1), (None, 0, 0)),
+        ([*left(), *IS_OVER, *CAUGHT_IN_TOP], ("Top", 0, 1), (None, 0, 0)),  # .NET 9
+        ([*left(), *FINALLY_OF[IN_MAIN], *CAUGHT_IN_TOP], ("Top", 1, 1), (None, 0, 0)),
+        ([*left(), *FINALLY_OF[ASKED], *FINALLY_OF[IN_MAIN], *CAUGHT_IN_TOP], ("Top", 1, 1), (None, 1, 0)),
+        ([*left(), *FINALLY_OF[IN_MAIN], *(on((), one) for one in CAUGHT_IN_TOP)], ("Top", 1, 1), (None, 0, 0)),
+        ([*left(), *ANOTHER, *CAUGHT_IN_TOP], ("Top", 0, 2), (None, 0, 0)),
+        ([*left(), *IN_ASK, *IS_OVER, *CAUGHT_IN_TOP], ("Top", 0, 1), ("Ask", 0, 0)),
+        ([*left(), on(ASKED, of(CATCH, "Main")), *CAUGHT_IN_TOP], ("Top", 0, 1), ("Main", 0, 0)),  # it calls itself
+        ([*left(DEEP_CUT, DEEP_CUT), *CAUGHT_IN_TOP], ("Top", 0, 1), (None, 0, 0)),
+        ([*left(inner=DEEP_CUT), *CAUGHT_CUT, *IS_OVER], (None, 0, 1), ("Top", 0, 0)),
+        (
+            [*left(DEEP_CUT, DEEP_CUT), *CAUGHT_CUT, on(DEEP_CUT, of(FILTER_OVER)), *CAUGHT_IN_TOP],
+            ("Top", 0, 1),
+            ("Top", 0, 0),
+        ),
+        ([*left(DEEP_CUT, DEEP_CUT), *CAUGHT_CUT], NOT_KNOWN, NOT_KNOWN),
+        ([*left(DEEP_CUT, DEEP_CUT), *FINALLY_OF[DEEP_CUT], *CAUGHT_IN_TOP], NOT_KNOWN, NOT_KNOWN),
+        ([on((), one) for one in (*left(), *CAUGHT_IN_TOP)], NOT_KNOWN, NOT_KNOWN),
+        ([on((), one) for one in (*left(), *IS_OVER, *CAUGHT_IN_TOP)], ("Top", 0, 1), (None, 0, 0)),
+    ],
+    ids=[
+        *(
+            "8",
+            "9",
+            "finally",
+            "finally of both",
+            "finally tells",
+            "another filter",
+            "caught in it",
+            "caught in it by its method",
+        ),
+        *("cut", "caught in it, cut", "caught in it, all cut", "caught, all cut", "finally, all cut"),
+        *("no stacks, 8", "no stacks, 9"),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_what_leaves_a_filter_is_caught_by_nobody(
+    events: list[Seen], outer: tuple[object, ...], inner: tuple[object, ...], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "FOLLOWED_EVENTS", rows)
+    ends = [on(OUTER, throw("last")), on(IN_TOP, of(CATCH, "Last"))]
+    (made,) = fold(traced(*in_order(*events, *ends)), ExceptionsFold(), rows=rows)
+    told = {
+        row["message"]: (row["caught_by"] and row["caught_by"][8:-2], row["finallys"], row["filters"])
+        for row in made.thrown
+    }
+    assert told == {"outer": outer, "inner": inner, "last": ("Last", 0, 0)}
+    caught = [one for one in told.values() if one[0]]
+    assert (made.totals.caught, sum(made.by_catch.values("count"))) == (len(caught), len(caught))
+    assert all((row["catch_ms"] is None) == (row["caught_by"] is None) for row in made.thrown)
+
+
+def test_what_is_caught_in_a_filter_of_one_that_is_not_told_of_is_not_known_without_stacks() -> None:
+    _, *events = [on((), one) for one in (*left(), *IN_ASK)]
+    (row,) = exceptions(traced(*in_order(*events))).thrown.to_pylist()
+    assert (row["caught_by"], row["finallys"]) == (None, None)
+    _, *events = [*left(), *IN_ASK]
+    (row,) = exceptions(traced(*in_order(*events))).thrown.to_pylist()
+    assert row["caught_by"] == "Ex!Prog.Ask()"
+
+
 EDI = "System.Runtime.ExceptionServices.ExceptionDispatchInfo"
 
 
@@ -193,9 +287,36 @@ def test_one_that_an_await_throws_again_is_told_by_its_stack(leaves: tuple[str, 
     ]
     made = exceptions(traced(*events, modules=modules))
     assert (made.count, made.by_type.values("count"), made.totals.again) == (5, [5], 2)
-    assert made.thrown.values("again") == [0, 1, 1, 0, 0]
+    assert made.thrown.values("again") == [0, 1, 1, 0, None]
     assert sorted(made.by_method.values("count")) == [1, 1, 1, 2]
     assert exceptions(traced(*events)).totals.again == 0  # a type of the program by that name
+
+
+@pytest.mark.parametrize(("flags", "again"), [((16, NESTED), (None, None)), ((16, AGAIN), (None, 1))])
+def test_without_stacks_only_a_flag_tells_that_one_was_thrown_again(
+    flags: tuple[int, int], again: tuple[int | None, int | None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """.NET 9 and later have no such flag, and awaits have none on any."""
+    made = exceptions(traced(*in_order(*(throw("lost", one) for one in flags))))
+    assert tuple(made.thrown.values("again")) == again
+    assert made.totals.again == again[1]
+    many = exceptions(traced(*in_order(*[throw("lost", one) for one in flags] * 20)))
+    (finding,) = of_exceptions(many, 1.0)
+    show(many, 3)
+    shown = capsys.readouterr().out
+    assert ["again" in text for text in (finding.text, shown)] == [again[1] is not None] * 2
+
+
+def test_without_names_nothing_tells_that_one_was_thrown_again() -> None:
+    made = exceptions(traced(*in_order(*(replace(throw("lost"), stack=(0x10, 0x20 + place)) for place in range(3)))))
+    assert (made.thrown.values("again"), made.totals.again) == ([None] * 3, None)
+    named = [replace(throw("lost"), stack=("App.Throw", f"App.Main{place}")) for place in range(8)]
+    stub = exceptions(traced(*in_order(replace(throw("lost"), stack=(0x10, "App.Main")), *named)))
+    assert (stub.thrown.values("again"), stub.totals.again) == ([0] * 9, 0), "it has a name where others have"
+
+
+def test_where_nothing_was_thrown_nothing_was_again() -> None:
+    assert exceptions(traced(of(CATCH, "Main"))).totals.again == 0
 
 
 def test_one_that_is_thrown_again_up_to_8_is_caught_twice() -> None:

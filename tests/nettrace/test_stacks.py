@@ -80,6 +80,13 @@ def test_stacks_beyond_the_room_are_refused_and_smaller_ones_taken() -> None:
 
 
 @pytest.mark.usefixtures("form")
+def test_of_stacks_the_lengths_are_told() -> None:
+    for pointer in (4, 8):
+        table = StackTable(pointer)
+        ids = [table.intern(bytes(range(count * pointer))) for count in (3, 0, 1)]
+        assert table.lengths(np.array([*ids, 0, 99, ids[0]], np.uint32)).tolist() == [3, 0, 1, 0, 0, 3]
+
+
 def test_first_definition_of_an_id_counts_and_others_are_counted() -> None:
     table, ids = StackTable(), IdMap()
     one, two, three = b"\1" * 8, b"\2" * 8, b"\3" * 8

@@ -15,7 +15,7 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.nettrace.traces import SMALL, large_trace
 from tests.trace.segments import Block, any_segments, recording
 
-from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Scan, decode, read, scan, scanning
+from dotnetdiag.nettrace import EventBatch, HeaderColumns, Metadata, Scan, StackTable, decode, read, scan, scanning
 from dotnetdiag.recipes.contents import describe
 from dotnetdiag.trace import payloads, source
 from dotnetdiag.trace.payloads import Payloads
@@ -41,6 +41,33 @@ def test_windows_are_the_order_of_the_whole_file(name: str, kept: bool, monkeypa
     assert HeaderColumns.concatenate(windows).equals(made.typed(contents.headers)[contents.order()])
     if len(contents) > 20_000 and kept:
         assert max(map(len, windows)) == 50
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "streamed"])
+@pytest.mark.parametrize("name", DATA)
+def test_the_stacks_of_a_window_are_there_when_it_comes(name: str, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "KEEP_BYTES", 1 << 40 if kept else 0)
+    monkeypatch.setattr(source, "WINDOW_ROWS", 50)
+    made = Source(data(name))
+    told = [(window.stack, made.stacks_read.lengths(window.stack)) for window in made.windows()]
+    assert made._passes == 1, "asking takes no pass"
+    for ids, lengths in told:
+        assert lengths.tolist() == made.stacks.lengths(ids).tolist()
+
+
+def test_stacks_are_those_of_the_pass_that_is_farthest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that go on at once."""
+    made = Source(large_trace(10))
+    (batch,) = Source(large_trace(10)).batches()
+    tables = [StackTable() for _ in range(2)]
+    for table, count in zip(tables, (3, 1), strict=True):
+        for number in range(count):
+            table.intern(bytes([number] * 8))
+    passes = iter([[replace(batch, stacks=table)] for table in tables])
+    monkeypatch.setattr(Scan, "iter_batches", lambda *_, **__: iter(next(passes)))
+    for _ in tables:
+        next(made.batches())
+        assert (len(made.stacks_read), made._passed) == (4, None)
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "streamed"])

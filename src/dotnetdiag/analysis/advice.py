@@ -310,6 +310,7 @@ def of_death(made: ExceptionReport, recorded: Recorded, lost_by: LostBy = lambda
         or lost_by(last["pid"]) != 0
         or last["catch_ms"] is not None
         or 1000 * recorded.of(last["pid"]).end_s - last["start_ms"] > LAST_MS
+        or _is_outlived(made, last)
     ):
         return
     said = _quoted(last["message"])
@@ -319,6 +320,15 @@ def of_death(made: ExceptionReport, recorded: Recorded, lost_by: LostBy = lambda
         question="exceptions",
         text=f"{last['type']}{said} was not caught when the recording breaks off: the program may have died of it{by}",
     )
+
+
+def _is_outlived(made: ExceptionReport, last: Mapping[str, Any]) -> bool:
+    """Whether a thread caught one behind the last that it threw: that left a filter, and was over."""
+    for part in parts(made.thrown, ("pid", "tid", "start_ms", "catch_ms")):
+        is_own = (part["pid"].numpy() == last["pid"]) & (part["tid"].numpy() == last["tid"])
+        if (is_own & (part["start_ms"].numpy() + part["catch_ms"].numpy() > last["start_ms"])).any():
+            return True
+    return False
 
 
 def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:

@@ -5,6 +5,10 @@ tells (``ExceptionDispatchInfo.Throw``); up to .NET 8 also of ``throw;``, which 
 meanwhile), and unwinds the stack (blocks of finally run); ExceptionCatch/Start is the end of that. Which throw a catch is of is told by the thread
 alone: it is the one that came last and is still open (``trace.kernels.follow_exceptions``). One that another took the place of, in a block of
 finally, is never caught, nor is one that leaves a filter, nor one that ends the program, nor any of NativeAOT, which does not tell.
+
+What cannot be known is null. Up to .NET 8 an exception that leaves a filter is told from one that is caught in it by how deep the stacks are: where
+these are not told, or are cut, and the filter has no end, it is known of neither who caught it, nor of the one that was filtered. Whether one was
+thrown again is not known without stacks, or names of methods, unless a flag says that it was.
 """
 
 from __future__ import annotations
@@ -20,10 +24,10 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.analysis import exception_ends as ends
-from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
+from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, told_number, whole
 from dotnetdiag.analysis.crossed_throws import Rests, Throws, ThrowsBefore
 from dotnetdiag.analysis.exception_ends import FollowedExceptions
-from dotnetdiag.analysis.filters import are_rethrown
+from dotnetdiag.analysis.filters import NO_NAME, are_rethrown
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, in_seconds, seconds_of
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, cut_told, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks, Values, columns_of
@@ -88,14 +92,14 @@ _METHOD = re.compile(r"^.*?\[(?P<module>[^\]]*)\] (?P<type>.*)::(?P<method>.*)$"
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionTotals:
-    """Of all. ``again``: so many of ``count`` were thrown again, ``nested``: while another was handled. ``catch_ms``: from throws to catches; None,
-    as ``caught``, where no catch is told. ``per_second``: of the time in which processes
+    """Of all. ``again``: so many of ``count`` were thrown again, as far as that is told, None where it is told of none; ``nested``: while another
+    was handled. ``catch_ms``: from throws to catches; None, as ``caught``, where no catch is told. ``per_second``: of the time in which processes
     that threw were recorded.
     """
 
     count: int
     caught: int | None
-    again: int
+    again: int | None
     nested: int
     catch_ms: float | None
     max_catch_ms: float | None
@@ -182,7 +186,8 @@ class ExceptionsFold:
             if len(found):
                 kept = one.of(found)
                 thread = self._rows.thread_ids.of(found, kept)
-                self._wait(kept, kind=kind, thread=thread, method=kept.fields.get("MethodName", -1))
+                method, frames = kept.fields.get("MethodName", -1), self._frames_of(found)
+                self._wait(kept, kind=kind, thread=thread, method=method, frames=frames)
                 if kind == ends.CAUGHT:
                     caught = thread, kept.ms
         if thrown is not None:
@@ -203,16 +208,19 @@ class ExceptionsFold:
         of_thread = self._rows.threads.of(found, kept)
         kind = np.where(is_alone, ends.ALONE, ends.THROWN)
         row, rows = self._rows.add(found, kept, of_thread, kept["ExceptionType"])
-        rows["catch_ms"] = rows["handled_ms"] = np.nan
-        rows["caught_by"] = -1
+        for name, nothing in ends.NOTHING.items():
+            rows[name] = nothing
         rows["message"] = kept["ExceptionMessage"] if self._most else -1
         rows["flags"] = np.maximum(flags, 0)
         thread = self._rows.threads.ids[of_thread]
-        self._wait(kept, kind=kind, thread=thread, row=row)
+        self._wait(kept, kind=kind, thread=thread, row=row, frames=self._frames_of(found))
         stack = self._rows.columns.stacks.of(found.headers.stack)
         return Throws(
             thread=thread, ms=kept.ms, type=kept["ExceptionType"], message=rows["message"], flags=flags, stack=stack
         ), rows
+
+    def _frames_of(self, events: EventTable) -> Array:
+        return ends.frames_of(self._rows.columns.stacks.lengths(events.headers.stack))
 
     def _wait(self, kept: Kept, **columns: Any) -> None:
         events = np.zeros(len(kept), ends.EVENT)
@@ -324,7 +332,8 @@ class _Answer:
         cut: tuple[str, ...],
     ) -> None:
         self._rows, self._stacks, self._cut = thrown.given(), stacks, cut
-        self._count, self._is_rethrown = len(self._rows), stacks.told(are_rethrown)
+        self._count, is_rethrown = len(self._rows), stacks.told(are_rethrown)
+        self._is_rethrown = np.where((is_rethrown == NO_NAME) & stacks.has_names, 0, is_rethrown)
         self._thread, self._stack, self._type = thrown.kinds.told()
         pairs = ((some["behind"], self._stack[some["kind"]]) for _, some in self._rows.slices())
         self._rests = Rests(pairs, thrown.columns.stacks)
@@ -339,12 +348,15 @@ class _Answer:
         self._catchers = _Catchers(methods, stacks, self._pid[self._thread])
         self._texts["caught_by"] = Text.from_pylist([*self._catchers.names, ""])
         self._losses, self._seconds, self._lost = losses, seconds, lost
+        self._left = np.zeros(0, np.int64)
+        """The rows that :func:`_may_be_left` tells of, as far as rows were looked at."""
 
     def report(self) -> ExceptionReport:
         """The tables."""
         found = _Sums(self._type, self._thread_id[self._thread], self._pid[self._thread])
         for first, some in self._rows.slices():
-            rows = self._without_lost(some)
+            self._left = np.append(self._left, first + np.flatnonzero(_may_be_left(some.__getitem__)))
+            rows = self._without_doubtful(some)
             which = self._stacks.of(rows["kind"], rows["time"])
             caught_by = self._catchers.of(rows["kind"], rows["caught_by"])
             found.add(first, rows, self._stacks.method[which], self._again(rows.__getitem__, which), caught_by)
@@ -362,7 +374,7 @@ class _Answer:
             totals=ExceptionTotals(
                 count=self._count,
                 caught=len(found.ended) if self._tells_catches else None,
-                again=found.again,
+                again=found.again if self._count else 0,
                 nested=found.nested,
                 catch_ms=found.ended.total if self._tells_catches else None,
                 max_catch_ms=found.ended.most if self._tells_catches else None,
@@ -388,8 +400,10 @@ class _Answer:
         return (*notes, *self._cut)
 
     def _again(self, values: Values, stack: Array) -> Array:
+        """Of rows whether they were thrown again, 1 or 0, and -1 where that is not told."""
         crossed = self._rests.are(values("behind"), self._stack[values("kind")])
-        return (values("flags") & _AGAIN > 0) | self._is_rethrown[stack] | crossed
+        is_again = (values("flags") & _AGAIN > 0) | (self._is_rethrown[stack] > 0) | crossed
+        return np.where(is_again, 1, np.minimum(self._is_rethrown[stack], 0))
 
     def _columns(self, names: Sequence[str], first: int, last: int) -> dict[str, Column]:
         """Of the table of all: columns of some rows."""
@@ -405,15 +419,17 @@ class _Answer:
         if name in ("pid", "tid"):
             return whole((self._pid if name == "pid" else self._tid)[self._thread[values("kind")]])
         if name == "again":
-            return whole(self._again(values, self._stacks.of(values("kind"), values("time"))))
+            return told_number(self._again(values, self._stacks.of(values("kind"), values("time"))))
         if name == "nested":
             return whole(values("flags") & _NESTED > 0)
         if name in ("catch_ms", "handled_ms"):
-            return number(np.where(self._is_lost(values, handled=name == "handled_ms"), np.nan, values(name)))
+            is_doubtful = self._is_lost(values, handled=name == "handled_ms") | self._is_of_either(values)
+            return number(np.where(is_doubtful, np.nan, values(name)))
         if name == "method":
             return self._stacks.methods(self._stacks.of(values("kind"), values("time")))
         if name == "caught_by":
-            caught_by = self._catchers.of(values("kind"), np.where(self._is_lost(values), -1, values(name)))
+            is_doubtful = self._is_lost(values) | self._is_of_either(values)
+            caught_by = self._catchers.of(values("kind"), np.where(is_doubtful, -1, values(name)))
             return Coded(self._texts[name], caught_by, mask(caught_by >= 0))
         if name in self._texts:
             which = self._type[values("kind")] if name == "type" else values(name)
@@ -424,25 +440,34 @@ class _Answer:
         """Whether it is told of rows what ran for them: not where nothing is of their processes."""
         pid = self._pid[self._thread[values("kind")]]
         told: Array = ~is_among(pid, self._catchless) | (values("finallys") > 0) | (values("filters") > 0)
-        return told & ~self._is_lost(values, least=1)
+        return told & ~self._is_lost(values, ran=True, least=1) & ~self._is_of_either(values)
 
-    def _is_lost(self, values: Values, *, handled: bool = False, least: int = 2) -> Array:
-        """Of rows whether their threads lost so many events before they were caught, or ``handled``: what came behind may be of another that was
-        thrown.
+    def _is_of_either(self, values: Values) -> Array:
+        """Of rows whether what became of them may be of another: of one that left a filter, or of the one that was filtered."""
+        within = values("within")
+        return np.asarray(_may_be_left(values) | (within == ends.ANY) | is_among(within, self._left))
+
+    def _is_lost(self, values: Values, *, handled: bool = False, ran: bool = False, least: int = 2) -> Array:
+        """Of rows whether their threads lost so many events before they were caught, or ``handled``, or the last of what ``ran`` for them: what came
+        behind may be of another that was thrown.
         """
         thread, begin = self._thread[values("kind")], values("ms")
         if not self._lost:
             return np.zeros(len(begin), np.bool_)
         lasted = values("catch_ms") + values("handled_ms") if handled else values("catch_ms")
         end = np.where(np.isnan(lasted), np.inf, begin + lasted)
+        if ran:
+            end = np.maximum(end, values("ran_ms"))
         return self._lost.of(self._pid[thread], self._tid[thread], begin, end, least=least)
 
-    def _without_lost(self, rows: Array) -> Array:
+    def _without_doubtful(self, rows: Array) -> Array:
         """Rows of which none has what may be of another."""
-        if not self._lost:
+        values = rows.__getitem__
+        is_either = self._is_of_either(values)
+        if not self._lost and not is_either.any():
             return rows
         made = rows.copy()
-        is_lost, is_over = self._is_lost(rows.__getitem__), self._is_lost(rows.__getitem__, handled=True)
+        is_lost, is_over = self._is_lost(values) | is_either, self._is_lost(values, handled=True) | is_either
         made["catch_ms"][is_lost], made["caught_by"][is_lost] = np.nan, -1
         made["handled_ms"][is_over] = np.nan
         return made
@@ -501,6 +526,11 @@ class _Answer:
         return answer_table(title, columns, notes, self._losses)
 
 
+def _may_be_left(values: Values) -> Array:
+    """Of rows whether something is told of what was thrown in a filter of theirs, which may be theirs: the filter has no end."""
+    return np.asarray((values("doubts") > 0) & (values("filters") != values("filters_over")))
+
+
 _SPAN = 1 << 32
 """A key of two numbers is the first times this and the second."""
 _FROM_0 = ("method", "caught_by")
@@ -516,13 +546,16 @@ class _Sums:
         self.by_type, self.by_message, self.by_method, self.by_catch = (RunningGroups() for _ in range(4))
         self.by_second, self.threads = RunningGroups(), Numbering()
         self.ended = Spread()
-        self.again = self.nested = 0
+        self.again: int | None = None
+        self.nested = 0
         types = int(self._type.max(initial=0)) + 1
         self.first_ms, self.last_ms = np.full(types, np.inf), np.full(types, -np.inf)
         self.longest_of, self.caught_of = np.zeros(types), np.zeros(types, np.int64)
 
     def add(self, first: int, rows: Array, method: Array, again: Array, caught_by: Array) -> None:
-        """The next rows, the first of which has that number; which ``method`` each is of, whether it was thrown ``again``, and who caught it."""
+        """The next rows, the first of which has that number; which ``method`` each is of, whether it was thrown ``again`` (-1 or less: not told),
+        and who caught it.
+        """
         ms, catch_ms = rows["ms"], rows["catch_ms"]
         kind_, number_ = rows["kind"], first + np.arange(len(rows))
         type_ = self._type[kind_]
@@ -540,7 +573,8 @@ class _Sums:
         np.maximum.at(self.longest_of, type_, catch)
         self.caught_of += np.bincount(type_[is_caught], minlength=len(self.caught_of))
         self.ended.add(catch_ms[is_caught])
-        self.again += int(again.sum())
+        if (again >= 0).any():
+            self.again = (self.again or 0) + int((again > 0).sum())
         self.nested += int((rows["flags"] & _NESTED > 0).sum())
 
     @property

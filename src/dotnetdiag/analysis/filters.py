@@ -236,11 +236,21 @@ def _is_of_core(frame: Frame, begins: tuple[str, ...]) -> bool:
     return frame.module in _CORE and f"{frame.type_name}.{frame.method}".startswith(begins)
 
 
+NO_NAME, NO_FRAMES = -1, -2
+"""Why :func:`are_rethrown` does not know."""
+
+
 def are_rethrown(profile: Profile) -> Array:
-    """Of each sample whether its stack begins where .NET throws an exception that somebody has kept, as each await of a task that failed does."""
+    """Of each sample whether its stack begins where .NET throws an exception that somebody has kept, as each await of a task that failed does: 1 or
+    0, or below 0 where that is not told.
+    """
     part = _without(profile, _frame_mask(profile, lambda frame: _is_of_core(frame, _DISPATCH)))
+    frame = part.tree.frame[part.node]
     mask = _frame_mask(part, lambda frame: _is_of_core(frame, _RETHROW))
-    return np.append(mask, False)[part.tree.frame[part.node]]
+    made = np.append(mask, False)[frame].astype(np.int8)
+    made[are_nameless(frame, part.frames)] = NO_NAME
+    made[frame < 0] = NO_FRAMES
+    return made
 
 
 _TRIES = ("System.Threading.Lock.TryEnter_Outlined",)

@@ -140,7 +140,7 @@ class KindStacks:
 
     Of each stack ``frame`` is the method that counts as whose it is (``own_frames``), -1 without a stack, and ``method`` its number among all of
     these. ``unnamed``: the note that names of methods are missing, if they are; the ``frame`` of those without one is -1 too, in processes that
-    lack names.
+    lack names; ``has_names`` tells of which that is not so.
     """
 
     def __init__(self, of: KindRows, types: Sequence[str] | None = None, *, of_program: bool = True) -> None:
@@ -176,8 +176,8 @@ class KindStacks:
         own, context = own_frames(profile, of_program=of_program), columns.context
         shown = without_nameless(own, profile, context.losses, is_of_several=context.meaning.is_of_several)
         self.stackless, self.unnamed = shown.stackless, shown.notes
-        self.frame = np.empty(len(kind), np.int64)
-        self.frame[row] = shown.frame
+        self.frame, self.has_names = np.empty(len(kind), np.int64), np.empty(len(kind), np.bool_)
+        self.frame[row], self.has_names[row] = shown.frame, shown.has_names
         self._used, self.method = ranked(self.frame)
         self._names = Text.from_pylist(["" if one < 0 else profile.frames.name(one) for one in self._used.tolist()])
         self._own, self._row = profile, row

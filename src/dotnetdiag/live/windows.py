@@ -80,6 +80,11 @@ class LiveContext:
     keeps_stacks: bool = True
 
     @property
+    def stacks_read(self) -> StackTable:
+        """All of them."""
+        return self.stacks
+
+    @property
     def losses(self) -> Losses:
         """What the session has lost until now."""
         return self.losses_now()

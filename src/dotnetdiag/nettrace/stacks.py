@@ -223,6 +223,13 @@ class StackTable:
         raw = self.raw(stack_id)
         return np.frombuffer(raw, self._pointer, len(raw) // self.pointer_size).astype(np.uint64, copy=False)
 
+    def lengths(self, ids: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+        """How many addresses these stacks have; 0 for 0 and for ids that are not there."""
+        known = np.where(ids < len(self), ids, 0)
+        made: npt.NDArray[np.int64] = (self._offsets[1:][known] - self._offsets[known]) // self.pointer_size
+        self.let_go()
+        return made
+
     def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
         """(offsets, addresses): the frames of stack ``i`` are ``addresses[offsets[i]:offsets[i + 1]]``, leaf first."""
         count, used = self._state.tolist()

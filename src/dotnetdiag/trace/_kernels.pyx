@@ -10,6 +10,7 @@ free slot. A file chooses its addresses and which frames call each other, so ran
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport llabs
 from libc.string cimport memcpy
 
 
@@ -568,7 +569,8 @@ cdef enum:
     CATCH = 3
     LAST_FILTER = 4
     LAST_CATCH = 5
-    PARTS = 6
+    FRAMES = 6
+    PARTS = 7
 
     RISEN = 0
     HELD = 1
@@ -577,14 +579,16 @@ cdef enum:
 
 def follow_exceptions(
     const int64_t[::1] thread not None, const uint8_t[::1] kind not None, const int64_t[::1] method not None,
-    int64_t[::1] owner not None, int64_t[::1] partner not None, int64_t[:, ::1] opened not None,
+    const int64_t[::1] frames not None, int64_t[::1] owner not None, int64_t[::1] partner not None,
+    int64_t[::1] within not None, int64_t[:, ::1] opened not None,
 ):
-    """See ``kernels.follow_exceptions``. ``opened`` has a row for each exception and filter that is open: its event, state, method, catch, and
-    the last rows below it that are a filter, and an exception that a catch has.
+    """See ``kernels.follow_exceptions``. ``opened`` has a row for each exception and filter that is open: its throw, state, method, the catch that
+    has it or the event of the filter, the last rows below it that are a filter, and an exception that a catch has, and the frames of a filter.
     """
     cdef int64_t count = thread.shape[0], depth = opened.shape[0], i, top = -1, last_filter = -1, last_catch = -1, low
     cdef uint8_t what
-    for length in (kind.shape[0], method.shape[0], owner.shape[0], partner.shape[0]):
+    cdef bint is_inside, is_strange
+    for length in (kind.shape[0], method.shape[0], frames.shape[0], owner.shape[0], partner.shape[0], within.shape[0]):
         check_lengths(count, length)
     check_lengths(PARTS, opened.shape[1])
     if depth < 1:
@@ -592,25 +596,35 @@ def follow_exceptions(
     with nogil:
         for i in range(count):
             what = kind[i]
-            owner[i] = partner[i] = -1
+            owner[i] = partner[i] = within[i] = -1
             if i == 0 or thread[i] != thread[i - 1] or what == THROWN_ALONE or top + 1 == depth:
                 top = last_filter = last_catch = -1
+            while last_filter >= 0 and 0 < frames[i] <= llabs(opened[last_filter, FRAMES]) - (what == FILTER_OVER):
+                partner[opened[last_filter, CATCH]] = i
+                top = last_filter - 1
+                last_filter, last_catch = opened[top + 1, LAST_FILTER], opened[top + 1, LAST_CATCH]
+            is_inside = last_filter >= 0 and 0 < opened[last_filter, FRAMES] < llabs(frames[i])
             low = top + 1  # rows from here on are over
             if what == FILTER_OVER:
-                if last_filter >= 0:
+                if last_filter >= 0 and not is_inside:
                     low = last_filter
                     owner[i] = opened[low, WHICH]
+                    partner[opened[low, CATCH]] = i
             elif what == CATCH_OVER:
                 if last_catch > last_filter:
                     low = last_catch
                     owner[i] = opened[low, WHICH]
                     partner[opened[low, CATCH]] = i
             elif what == CAUGHT or what == FILTER:
-                if last_filter >= 0 and 0 <= method[i] == opened[last_filter, METHOD]:
+                if last_filter >= 0 and not is_inside and 0 <= method[i] == opened[last_filter, METHOD]:
                     low = last_filter
+                    partner[opened[low, CATCH]] = i
             if low <= top:
                 last_filter, last_catch = opened[low, LAST_FILTER], opened[low, LAST_CATCH]
                 top = low - 1
+            is_strange = is_inside and top == last_filter  # of one whose throw is not told, unless it is a throw
+            if is_strange and (what == CAUGHT or what == FINALLY):
+                continue
             if what == CAUGHT:
                 while top >= 0 and opened[top, STATE] == FILTERED:
                     last_filter, last_catch = opened[top, LAST_FILTER], opened[top, LAST_CATCH]
@@ -624,16 +638,18 @@ def follow_exceptions(
                     opened[top, CATCH] = i
             elif what == FINALLY:
                 owner[i] = opened[top, WHICH] if top >= 0 else -1
-            elif what == FILTER or what == THROWN or what == THROWN_ALONE:
+            if 0 <= last_filter < top and not is_inside and (what == CAUGHT or what == FINALLY or what == FILTER):
+                within[i] = opened[last_filter, CATCH]
+            if what == FILTER or what == THROWN or what == THROWN_ALONE:
                 top += 1
                 opened[top, LAST_FILTER], opened[top, LAST_CATCH] = last_filter, last_catch
                 if what == FILTER:
-                    owner[i] = opened[top - 1, WHICH] if top > 0 else -1
+                    owner[i] = opened[top - 1, WHICH] if top > 0 and not is_strange else -1
                     opened[top, STATE] = FILTERED
                     last_filter = top
                 else:
                     owner[i] = i
                     opened[top, STATE] = RISEN
                 opened[top, WHICH] = owner[i]
-                opened[top, METHOD] = method[i]
-                opened[top, CATCH] = -1
+                opened[top, METHOD], opened[top, FRAMES] = method[i], frames[i]
+                opened[top, CATCH] = i if what == FILTER else -1

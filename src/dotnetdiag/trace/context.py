@@ -23,8 +23,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 class Context(Protocol):
     """``RawTrace`` is one. Payload offsets of the events are positions in ``buffer``; ``guids``, ``stacks`` and ``overrides`` are by the
-    indices in their headers. ``recording`` is the same object for all windows of one file, or session; ``keeps_stacks``: whether the
-    call stacks of its events are there, where they have some.
+    indices in their headers; ``stacks_read`` are those of the events that came until now, for which no file is read to its end. ``recording`` is the
+    same object for all windows of one file, or session; ``keeps_stacks``: whether the call stacks of its events are there, where they have some.
     """
 
     @property
@@ -37,6 +37,8 @@ class Context(Protocol):
     def overrides(self) -> Mapping[int, LabelList]: ...
     @property
     def stacks(self) -> StackTable: ...
+    @property
+    def stacks_read(self) -> StackTable: ...
     @property
     def symbols(self) -> Symbols: ...
     @property

@@ -207,45 +207,71 @@ def expand(parent: Array, frame: Array, nodes: Array, offsets: Array) -> Array:
     return frames
 
 
-def follow_exceptions(thread: Array, kind: Array, method: Array, owner: Array, partner: Array, opened: Array) -> None:
+def follow_exceptions(
+    thread: Array,
+    kind: Array,
+    method: Array,
+    frames: Array,
+    owner: Array,
+    partner: Array,
+    within: Array,
+    opened: Array,
+) -> None:
     """See ``kernels.follow_exceptions``: what is open decides, so each event is looked at."""
-    owner[:] = partner[:] = -1
+    owner[:] = partner[:] = within[:] = -1
     stack: list[_Open] = []
     before = None
-    for i, (own, what, where) in enumerate(zip(thread.tolist(), kind.tolist(), method.tolist(), strict=True)):
+    columns = (column.tolist() for column in (thread, kind, method, frames))
+    for i, (own, what, where, deep) in enumerate(zip(*columns, strict=True)):
         if own != before or what == _ALONE or len(stack) == len(opened):
             stack = []
         before = own
-        filters = [place for place, one in enumerate(stack) if one.is_filter]
-        last_filter = filters[-1] if filters else -1
-        held = [place for place, one in enumerate(stack) if one.catch is not None]
-        if what == _FILTER_OVER and filters:
-            owner[i] = stack[last_filter].thrown
+        last_filter = _last_filter(stack)
+        while last_filter >= 0 and 0 < deep <= abs(stack[last_filter].frames) - (what == _FILTER_OVER):
+            partner[stack[last_filter].filter] = i
+            del stack[last_filter:]
+            last_filter = _last_filter(stack)
+        is_inside = last_filter >= 0 and 0 < stack[last_filter].frames < abs(deep)
+        held = [place for place, one in enumerate(stack) if one.catch >= 0]
+        if what == _FILTER_OVER and last_filter >= 0 and not is_inside:
+            owner[i], partner[stack[last_filter].filter] = stack[last_filter].thrown, i
             del stack[last_filter:]
         elif what == _CATCH_OVER and held and held[-1] > last_filter:
             one = stack[held[-1]]
             owner[i], partner[one.catch] = one.thrown, i
             del stack[held[-1] :]
-        elif what in (_CAUGHT, _FILTER) and filters and 0 <= where == stack[last_filter].method:
+        elif (
+            what in (_CAUGHT, _FILTER)
+            and last_filter >= 0
+            and not is_inside
+            and 0 <= where == stack[last_filter].method
+        ):
+            partner[stack[last_filter].filter] = i
             del stack[last_filter:]
+        is_strange = is_inside and last_filter == len(stack) - 1
+        if is_strange and what in (_CAUGHT, _FINALLY):
+            continue
         if what == _CAUGHT:
-            while stack and stack[-1].is_filter:
+            while stack and stack[-1].filter >= 0:
                 stack.pop()
             if stack:
                 owner[i] = stack[-1].thrown
-                if stack[-1].catch is None:
+                if stack[-1].catch < 0:
                     partner[owner[i]] = i
                 stack[-1].catch = i
         elif what in (_FINALLY, _FILTER):
-            owner[i] = stack[-1].thrown if stack else -1
-            if what == _FILTER:
-                stack.append(_Open(int(owner[i]), where, is_filter=True))
+            owner[i] = stack[-1].thrown if stack and not is_strange else -1
+        last_filter = _last_filter(stack)
+        if what in (_CAUGHT, _FINALLY, _FILTER) and 0 <= last_filter < len(stack) - 1 and not is_inside:
+            within[i] = stack[last_filter].filter
+        if what == _FILTER:
+            stack.append(_Open(int(owner[i]), where, filter=i, frames=deep))
         elif what in (_THROWN, _ALONE):
             owner[i] = i
             stack.append(_Open(i, where))
     for row, one in zip(opened, stack, strict=False):
-        state = _FILTERED if one.is_filter else _RISEN if one.catch is None else _HELD
-        row[:4] = one.thrown, state, one.method, -1 if one.catch is None else one.catch
+        state = _FILTERED if one.filter >= 0 else _RISEN if one.catch < 0 else _HELD
+        row[:4] = one.thrown, state, one.method, max(one.catch, one.filter)
 
 
 _THROWN, _ALONE, _CAUGHT, _CATCH_OVER, _FILTER, _FILTER_OVER, _FINALLY = range(7)
@@ -253,11 +279,15 @@ _RISEN, _HELD, _FILTERED = range(3)
 
 
 class _Open:
-    """An exception, or a filter, that is not over yet."""
+    """An exception, or a filter, that is not over yet: the catch that has it, or the event of the filter, -1 for none."""
 
-    def __init__(self, thrown: int, method: int, *, is_filter: bool = False) -> None:
-        self.thrown, self.method, self.is_filter = thrown, method, is_filter
-        self.catch: int | None = None
+    def __init__(self, thrown: int, method: int, *, filter: int = -1, frames: int = 0) -> None:
+        self.thrown, self.method, self.filter, self.frames = thrown, method, filter, frames
+        self.catch = -1
+
+
+def _last_filter(stack: list[_Open]) -> int:
+    return max((place for place, one in enumerate(stack) if one.filter >= 0), default=-1)
 
 
 def rank(items: Array, ranks: Array, run: int, event: int, first: int, out: Array, at: int) -> None:

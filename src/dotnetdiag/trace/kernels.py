@@ -33,7 +33,7 @@ COMPILED = KERNELS is not None
 _KEYS = np.frombuffer(bytearray(os.urandom(3 * 8)), np.uint64)
 """Of the hashes of addresses and nodes: nobody can write a file whose addresses meet."""
 _LEAST_SLOTS = 1 << 12
-MOST_OPEN, OPEN_PARTS = 1 << 12, 6
+MOST_OPEN, OPEN_PARTS = 1 << 12, 7
 """Exceptions and filters of a thread that are open at a time; of more than that no more than the last are followed."""
 
 
@@ -156,36 +156,47 @@ def expand(parent: Array, frame: Array, nodes: Array, offsets: Array) -> Array:
     return frames
 
 
-def follow_exceptions(thread: Array, kind: Array, method: Array) -> tuple[Array, Array]:
-    """Of events of exceptions, by thread (i64) and then in the order of time: which throw each is of, and what ends it (rows, -1 for none): of a
-    throw the first catch that had it, of a catch its end. What each is says ``kind`` (u8): 0 a throw, 1 a throw when nothing else was handled by
-    the thread, 2 a catch, 3 its end, 4 a filter, 5 its end, 6 a block of finally. ``method`` (i64): where a catch or filter is, below 0 where
-    that is not known.
+def follow_exceptions(thread: Array, kind: Array, method: Array, frames: Array) -> tuple[Array, Array, Array]:
+    """Of events of exceptions, by thread (i64) and then in the order of time, three columns of rows (-1 for none): which throw each is of; what ends
+    it, of a throw the first catch that had it, of a catch its end, of a filter what tells that it is over; and of a catch, filter or block of finally
+    the filter in which it is, unless that was left, where nothing tells whether it was. What each is says ``kind`` (u8): 0 a throw, 1 a throw when
+    nothing else was handled by the thread, 2 a catch, 3 its end, 4 a filter, 5 its end, 6 a block of finally. ``method`` (i64): where a catch or
+    filter is, below 0 where that is not known. ``frames`` (i64): how many the event's stack has; 0 where it has none, and -n where it is cut, and has
+    n at least.
 
     A catch that comes again without a throw (``throw;`` of 9 and later) is of the same throw. What was thrown in a filter and not caught there is
-    over with the filter; up to .NET 8 nothing tells of that end but the next filter or catch of its method.
+    over with the filter. Up to .NET 8 no event says so, but the next one does: a filter runs on top of the stack of the throw that it looks at, and
+    so what has no more frames than the filter's event is outside, and what has more is inside. Where that is not known, the filter is over with the
+    next filter or catch of its method, and all others are taken for those of what was thrown in it.
     """
-    owner, partner = np.empty(len(thread), np.int64), np.empty(len(thread), np.int64)
+    owner, partner, within = (np.empty(len(thread), np.int64) for _ in range(3))
     opened = np.empty((MOST_OPEN, OPEN_PARTS), np.int64)
-    (KERNELS or fallback).follow_exceptions(thread, kind, method, owner, partner, opened)
-    return owner, partner
+    (KERNELS or fallback).follow_exceptions(thread, kind, method, frames, owner, partner, within, opened)
+    return owner, partner, within
 
 
 RISEN, HELD, FILTERED = range(3)
 """What is open: an exception that nobody has caught, one that a catch has, a filter."""
 
 
-def open_exceptions(kind: Array, method: Array) -> Array:
+def open_exceptions(kind: Array, method: Array, frames: Array) -> Array:
     """Of events of one thread, as :func:`follow_exceptions` takes them, what is open behind the last: a row for each, the oldest first, of its
-    throw, what it is (:data:`RISEN`, :data:`HELD`, :data:`FILTERED`), its method, and the last catch that has it, -1 for none.
+    throw, what it is (:data:`RISEN`, :data:`HELD`, :data:`FILTERED`), its method, and the last catch that has it, -1 for none, or the filter.
     """
     count = len(kind)
-    owner, partner = np.empty(count + 1, np.int64), np.empty(count + 1, np.int64)
+    owner, partner, within = (np.empty(count + 1, np.int64) for _ in range(3))
     opened = np.full((MOST_OPEN, OPEN_PARTS), -1, np.int64)
     # where a throw behind all others lies is told, and so how much there is below it
     last, nowhere = np.zeros(1, np.uint8), np.full(1, -1, np.int64)
     (KERNELS or fallback).follow_exceptions(
-        np.zeros(count + 1, np.int64), np.append(kind, last), np.append(method, nowhere), owner, partner, opened
+        np.zeros(count + 1, np.int64),
+        np.append(kind, last),
+        np.append(method, nowhere),
+        np.append(frames, np.zeros(1, np.int64)),
+        owner,
+        partner,
+        within,
+        opened,
     )
     return opened[: int(np.flatnonzero(opened[:, 0] == count)[0]), :4]
 

@@ -424,6 +424,11 @@ class RawTrace:
         return self.source.stacks
 
     @property
+    def stacks_read(self) -> StackTable:
+        """Those of the events that a pass has given until now."""
+        return self.source.stacks_read
+
+    @property
     def guids(self) -> GuidTable:
         """Activity ids by the indices in header columns."""
         return self.source.guids

@@ -98,6 +98,7 @@ class Source:
         self._kept: HeaderColumns | None = None
         self._grouped: tuple[Rows, npt.NDArray[np.uint32], Rows] | None = None
         self._passed: Scan | None = None
+        self._stacks_read = StackTable()
         self._has_activities = False
         """Whether that pass looked at the ids of activities."""
         self._passes = 0
@@ -215,6 +216,8 @@ class Source:
         for batch in self.scan.iter_batches(executor=self._executor, ended=ended, activities=activities, sieve=sieve):
             last = max(last, batch.latest)
             events += batch.events
+            if len(batch.stacks) > len(self._stacks_read):  # another pass may be farther
+                self._stacks_read = batch.stacks
             typed = self._carried.typed_batch(batch)
             if noting is not None:
                 ranks.see(batch)
@@ -281,6 +284,11 @@ class Source:
     def stacks(self) -> StackTable:
         """Those of the whole file."""
         return self.passed().stacks
+
+    @property
+    def stacks_read(self) -> StackTable:
+        """Those of the events that a pass has given until now, by the same ids: it costs no pass by itself."""
+        return self._stacks_read if self._passed is None else self._passed.stacks
 
     @property
     def labels(self) -> Sequence[LabelList]:

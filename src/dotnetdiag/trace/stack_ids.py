@@ -50,6 +50,10 @@ class StackIds:
             self._own = StackTable(theirs.pointer_size)
         return _interned(self._own, theirs, ids)
 
+    def lengths(self, ids: Array) -> Array:
+        """How many frames these stacks of the window that was looked at last have."""
+        return np.zeros(len(ids), np.int64) if self._context is None else self._context.stacks_read.lengths(ids)
+
     def keep(self, ids: Array) -> Array:
         """Forget all other stacks; the new ids of these."""
         table = self.table
