@@ -32,6 +32,7 @@ from tests.nettrace.recordings import data_of, recording
 
 from dotnetdiag.analysis.advice import advice, of_death
 from dotnetdiag.analysis.exceptions import exceptions
+from dotnetdiag.analysis.fold import LossesToTell
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport, gc
 from dotnetdiag.analysis.jit import jit
 from dotnetdiag.analysis.request_kinds import HOSTING
@@ -43,6 +44,7 @@ from dotnetdiag.analysis.waits import contention, waits
 from dotnetdiag.nettrace import Metadata, Writer
 from dotnetdiag.nettrace.loss import Gap
 from dotnetdiag.recipes.trace_rewrite import trim
+from dotnetdiag.table import Losses
 from dotnetdiag.trace import lost_between
 from dotnetdiag.trace.lost_between import Spans
 from dotnetdiag.trace.part import RUNTIME
@@ -51,9 +53,19 @@ from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
 
 
-def without(data: bytes | Trace, lost: Callable[[EventTable], np.ndarray]) -> GcReport:
-    """The collections of a recording that has lost some of its events."""
+class Untold(LossesToTell):
+    """As of a recording of a format that does not tell what was lost."""
+
+    @property
+    def told(self) -> Losses:
+        return replace(super().told, lost=None)
+
+
+def without(data: bytes | Trace, lost: Callable[[EventTable], np.ndarray], *, is_told: bool = True) -> GcReport:
+    """The collections of a recording that has lost some of its events, or was never given them (``is_told``)."""
     trace, asked = data if isinstance(data, Trace) else Trace(data), GcFold()
+    if not is_told:
+        asked._losses = Untold()
     for window in trace.windows(asked.wants):
         asked.feed(EventTable(window.trace, window.schemas, window.headers[~lost(window)]))
     return asked.result()
@@ -89,9 +101,16 @@ def test_what_ticks_tell_goes_over_no_collection_that_was_lost() -> None:
     trace = made_up(0)
     whole = {row["number"]: row for row in gc(trace).collections.to_pylist()}
     begin, end = whole[21]["pause_start_ms"], whole[24]["pause_start_ms"]
-    made = without(trace, lambda window: (window.numpy("ms") >= begin) & (window.numpy("ms") < end))
+
+    def lost(window: EventTable) -> np.ndarray:
+        return np.asarray((window.numpy("ms") >= begin) & (window.numpy("ms") < end))
+
+    made = without(trace, lost, is_told=False)
     rows = {row["number"]: row["allocated_bytes"] for row in made.collections.to_pylist()}
     assert (rows.keys() & {21, 22, 23, 24}, rows[24]) == ({24}, None)
+    # where nothing is lost they were never written, as of NoGC regions
+    rows = {row["number"]: row["allocated_bytes"] for row in without(trace, lost).collections.to_pylist()}
+    assert rows[24] > 0
 
 
 def told_by(heaps: int, of: int) -> list[Seen]:

@@ -129,7 +129,12 @@ class GcFold:
         losses, lost = self._losses.told, self._losses.between() or None
         recorded = recorded_in(self._seconds) or Recorded(0.0, 0.0)
         columns = _Columns(
-            [ProcessRows(pid, own, self._events.ticked(pid), lost, recorded.missing_s(pid) > 0) for pid, own in rows],
+            [
+                ProcessRows(
+                    pid, own, self._events.ticked(pid), lost, recorded.missing_s(pid) > 0, losses.lost is not None
+                )
+                for pid, own in rows
+            ],
             {name: Text.from_pylist([*texts.names, ""]) for name, texts in self._rows.texts.items()},
             method,
         )

@@ -180,7 +180,8 @@ class CollectionRows:
 @dataclass(frozen=True, slots=True, eq=False)
 class ProcessRows:
     """The collections of one process, what its allocation ticks tell, and when events were lost. ``is_part``: what was recorded of it begins later
-    than its recording did: its first collection here is not the first, whatever of its begin is kept for the names.
+    than its recording did: its first collection here is not the first, whatever of its begin is kept for the names. ``tells_losses``: where it does
+    not, what came behind others of which there are no events is not known, for what ticks tell may be lost with these.
     """
 
     pid: int
@@ -188,6 +189,7 @@ class ProcessRows:
     ticks: SumsBetween | None
     lost: LostBetween | None = None
     is_part: bool = False
+    tells_losses: bool = True
     _lost_rows: dict[tuple[int, int], Array] = field(default_factory=dict)
     """Of the rows that were asked for last: each of fifty columns asks."""
 
@@ -248,6 +250,10 @@ class ProcessRows:
                 start = self.rows.column("start_ms", max(first - 1, 0), last)
                 start = start if first else np.append(-np.inf, start)
                 values[own[self.lost.of_process(self.pid).overlap(start[own], start[own + 1])]] = np.nan
+            if not self.tells_losses:
+                number = self.rows.column("number", max(first - 1, 0), last)
+                step = np.diff(number) if first else np.append(1, np.diff(number))
+                values[step != 1] = np.nan
         return values
 
 
