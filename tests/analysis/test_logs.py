@@ -171,3 +171,50 @@ def test_where_those_as_json_have_no_texts_those_as_texts_are_read() -> None:
     textless = said(0, 1, provider=LOGGING, number=5, name="MessageJson", Level=2, EventId=7, LoggerName="Shop")
     made = logs(traced(formatted(0, 7, text="cart 1.00"), textless))
     assert (made.totals.count, made.messages.values("message")) == (1, ["cart 1.00"])
+
+
+def test_two_braces_stand_for_one() -> None:
+    told = said(
+        0,
+        1,
+        provider=LOGGING,
+        number=5,
+        name="MessageJson",
+        Level=2,
+        EventId=7,
+        LoggerName="Shop",
+        ArgumentsJson='{"A":"5","{OriginalFormat}":"esc {{A}} {A} {B}"}',
+    )
+    made = logs(traced(told))
+    assert made.messages.values("message") == ["esc {A} 5 {B}"]
+    brief = LogsFold(rows=False)
+    for window in traced(told).windows(brief.wants):
+        brief.feed(window)
+    assert brief.result().by_event.values("example") == ["esc {A} 5 {B}"]
+
+
+def test_where_more_messages_are_there_as_texts_these_are_told() -> None:
+    """What is too long for an event as JSON is there as a text alone."""
+    made = logs(
+        traced(formatted(0, 7, text="long"), formatted(1, 7, text="short"), as_json(1, "short", thrown("Odd", "")))
+    )
+    assert made.messages.values("message") == ["long", "short"]
+    assert room.NO_EXCEPTIONS_OF_ALL in made.notes
+
+
+def test_messages_and_exceptions_of_more_characters_than_there_is_room_for_are_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room, "ALL_CHARACTERS", 10)
+    monkeypatch.setattr(log_exceptions, "ALL_CHARACTERS", 10)
+    made = logs(traced(*(as_json(at, f"lost {at}", thrown("Odd", str(at))) for at in range(3))))
+    assert made.messages.values("message") == ["lost 0", "(others)", "(others)"]
+    assert made.messages.values("exception") == ["Odd: 0", "(others)", "(others)"]
+    assert {room.NO_TEXTS, room.NO_EXCEPTIONS} <= {*made.notes}
+
+
+def test_messages_are_looked_at_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = traced(*(as_json(at, f"lost {at % 3}", thrown("Odd", str(at % 2))) for at in range(20)))
+    expected = logs(trace).to_json()
+    monkeypatch.setattr(room, "PIECE_BYTES", 1)
+    assert logs(trace).to_json() == expected

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -21,7 +22,15 @@ from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.request_findings import of_requests
 from dotnetdiag.analysis.request_kinds import DIAGNOSTIC_SOURCE, HOSTING, HTTP, KINDS, LOGGING, readable, routes
 from dotnetdiag.analysis.request_spans import TOO_DEEP
-from dotnetdiag.analysis.requests import NO_EVENTS, NO_STATUSES, SHARED_IDS, RequestsFold, requests
+from dotnetdiag.analysis.requests import (
+    DIAGNOSTICS,
+    FINISHED,
+    NO_EVENTS,
+    NO_STATUSES,
+    SHARED_IDS,
+    RequestsFold,
+    requests,
+)
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
 from dotnetdiag.trace.recorded import Recorded
 from dotnetdiag.trace.trace import Trace
@@ -673,3 +682,45 @@ def test_a_wait_for_a_connection_counts_with_the_request_that_has_ended() -> Non
         made.requests.values("start_ms")[1],
         made.requests.values("pid")[1],
     )
+
+
+def answered(number: int, *, status: int, events: Sequence[tuple[str, str, dict[str, Any]]] = ()) -> list[Event]:
+    """A request, what was told in it, and the message that tells its status."""
+    at = UUID(int=number)
+    finished = f"Request finished HTTP/1.1 GET http://x/cart - {status} - text/plain 1.2ms"
+    ended = {"Level": 2, "LoggerName": DIAGNOSTICS, "EventId": FINISHED, "FormattedMessage": finished}
+    return [
+        (HOSTING, "RequestStart", {"method": "GET", "path": "/cart"}, at),
+        *((provider, name, values, at) for provider, name, values in events),
+        (LOGGING, "MessageJson", ended, at),
+        (HOSTING, "RequestStop", {}, at),
+    ]
+
+
+def logged(type_: str, message: str, level: int = 4) -> tuple[str, str, dict[str, Any]]:
+    """A message with an exception."""
+    told = json.dumps({"TypeName": type_, "Message": message, "VerboseMessage": f"{type_}: {message}\n   at Cart"})
+    values = {"Level": level, "LoggerName": "Shop", "EventId": 1, "ExceptionJson": told, "FormattedMessage": "lost"}
+    return LOGGING, "MessageJson", values
+
+
+def test_what_was_logged_as_an_error_is_what_a_request_failed_with() -> None:
+    lost, odd = logged("Lost", "no cart"), logged("Odd", "again", level=3)
+    events = [
+        *answered(1, status=500, events=[lost, odd]),
+        *answered(2, status=500, events=[lost]),
+        *answered(3, status=200),
+    ]
+    made = requests(said(*events))
+    assert made.requests.values("exception") == ["Lost: no cart", "Lost: no cart", None]
+    (route,) = made.by_route.to_pylist()
+    assert (route["failed"], route["failure"], route["exception"]) == (2, "status 500", "Lost: no cart")
+
+
+def test_what_is_told_of_those_that_do_not_fail_too_is_not_why_others_do() -> None:
+    usual = logged("Usual", "as always")
+    failed = [*answered(1, status=500, events=[usual]), *answered(2, status=500, events=[usual])]
+    for well, expected in ((0, "Usual: as always"), (1, None), (20, None)):
+        events = [*failed, *(one for number in range(well) for one in answered(3 + number, status=200, events=[usual]))]
+        (route,) = requests(said(*events)).by_route.to_pylist()
+        assert (route["count"], route["exception"]) == (2 + well, expected)

@@ -21,6 +21,8 @@ from dotnetdiag.trace.recorded import Recorded
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
+LAST = 3
+"""Collections whose median is what the heap has at the end, where that is none of the oldest generation."""
 OLDEST = 2
 """The generation of a collection of the whole heap."""
 PAUSED_PERCENT, LONG_PAUSE_MS = 10.0, 200.0
@@ -31,10 +33,13 @@ FULL, FULL_SECONDS = 6, 10.0
 """So many of the oldest generation tell whether what they leave grows, in so many seconds: a program that starts has more and more, too."""
 GROWN, GROWN_BYTES = 1.5, 20e6
 """The last third of them leaves so many times as much as the first, and so much more."""
-STILL_GROWING = 0.5
-"""And from the second to the last so much of what came from the first to the second: what fills a cache comes to an end."""
-MOST_RISE = 0.7
-"""Of all but the first those that leave more than the one before."""
+STILL_GROWING = 0.125
+"""And so much of what came in all came in the last quarter of the time, up to the last collection of any generation: what fills a cache comes to an
+end, and so does what a program loads.
+"""
+MOST_RISE = 0.8
+"""How well what they leave goes up with their order, as the correlation of ranks: those in the background leave young garbage too, now more now less.
+"""
 MOST_OF_PAUSES = 0.5
 INDUCED_AGGRESSIVE = 17
 """A reason that has no name, as in TraceEvent."""
@@ -59,37 +64,58 @@ def of_heaps(made: GcReport) -> Iterator[Finding]:
     """That of the heap of a process ever more stays, the largest first."""
     found = list[tuple[float, str]]()
     by_process = _left_by_process(made)
-    for pid, (start_ms, left) in by_process.items():
-        seconds = (start_ms[-1] - start_ms[0]) / 1000.0
-        if len(left) < FULL or seconds < FULL_SECONDS or np.mean(np.diff(left) > 0) < MOST_RISE:
+    for pid, (start_s, left, end_s, end_left) in by_process.items():
+        if len(left) < FULL or start_s[-1] - start_s[0] < FULL_SECONDS or _rises(left) < MOST_RISE:
             continue
-        first, second, last = (float(np.median(some)) for some in np.array_split(left, 3))
-        if last < max(GROWN * first, first + GROWN_BYTES) or last - second < STILL_GROWING * (second - first):
+        first, last = float(np.median(left[: len(left) // 3])), float(np.median(left[-(len(left) // 3) :]))
+        if min(last, end_left) < max(GROWN * first, first + GROWN_BYTES):
             continue
+        late = start_s[0] + 0.75 * (end_s - start_s[0])
+        by_then = float(np.interp(late, np.append(start_s, end_s), np.append(left, end_left)))
+        if end_left - by_then < STILL_GROWING * (end_left - first):
+            continue
+        seconds = start_s[-1] - start_s[0]
         of = "the heap" if len(by_process) == 1 else f"the heap of process {pid}"
         text = (
             f"ever more of {of} stays: {len(left):,} collections of gen2 left {left[0] / 1e6:,.0f} MB at first and {left[-1] / 1e6:,.0f} MB at last, "
             f"{(left[-1] - left[0]) / seconds / 1e6:,.1f} MB a second more: what two dumps of the heap differ in tells what is kept"
         )
-        found.append((float(left[-1] - left[0]), text))
+        found.append((float(end_left - left[0]), text))
     for _, text in sorted(found, reverse=True)[:MOST_PROCESSES]:
         yield Finding(severity=SOME, question="gc", text=text)
 
 
-def _left_by_process(made: GcReport) -> dict[int, tuple[Array, Array]]:
-    """When collections of the oldest generation began, in ms, and how much of the heap each left."""
+def _rises(values: Array) -> float:
+    """The correlation of the ranks of values with their order."""
+    ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    return float(np.corrcoef(ranks, np.arange(len(values)))[0, 1])
+
+
+def _left_by_process(made: GcReport) -> dict[int, tuple[Array, Array, float, float]]:
+    """When collections of the oldest generation began, in s, and how much of the heap each left; when the last of any began, and what the last few
+    left.
+    """
     rows: dict[int, list[Array]] = {}
+    ends: dict[int, tuple[float, Array]] = {}
     for part in parts(made.collections, ("pid", "generation", "start_ms", "after_bytes")):
         pid, generation, start, after = (
             np.array([np.nan if one is None else one for one in part[name].to_pylist()], np.float64)
             for name in ("pid", "generation", "start_ms", "after_bytes")
         )
-        full = (generation == OLDEST) & ~np.isnan(after)
-        for one in distinct(pid[full].astype(np.int64)).tolist():
-            own = full & (pid == one)
+        told = ~np.isnan(after)
+        for one in distinct(pid[told].astype(np.int64)).tolist():
+            own = told & (pid == one)
+            before = ends[one][1] if one in ends else after[:0]
+            ends[one] = float(start[own][-1]), np.append(before, after[own])[-LAST:]
+            own &= generation == OLDEST
             rows.setdefault(one, []).append(np.stack([start[own], after[own]]))
-    made_of = {pid: np.concatenate(found, axis=1) for pid, found in rows.items()}
-    return {pid: (both[0], both[1]) for pid, both in made_of.items()}
+    found = dict[int, tuple[Array, Array, float, float]]()
+    for one, some in rows.items():
+        start, left = np.concatenate(some, axis=1)
+        end_ms, last = ends[one]
+        is_last = len(start) > 0 and start[-1] == end_ms
+        found[one] = start / 1000.0, left, end_ms / 1000.0, float(left[-1] if is_last else np.median(last))
+    return found
 
 
 class _Collections:

@@ -93,25 +93,22 @@ def cut_at(text: str, longest: int | None) -> str:
 
 
 class Texts:
-    """Different texts, each once: ``most`` of them, and those beyond are the last, which says so. Of each at most ``longest`` characters; those that
-    are longer end in :data:`CUT`, and are as different as they were: two of :attr:`names` may be alike then.
+    """Different texts, each once: ``most`` of them, and with ``room`` so many characters; those beyond are the last, which says so. Of each at most
+    ``longest`` characters; those that are longer end in :data:`CUT`, and are as different as they were: two of :attr:`names` may be alike then.
     """
 
-    def __init__(self, most: int = 1 << 16, *, longest: int | None = None) -> None:
+    def __init__(self, most: int = 1 << 16, *, longest: int | None = None, room: int | None = None) -> None:
         self.names: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._most, self.longest = most, longest
+        self._most, self.longest, self._room = most, longest, room
+        self.has_others = False
+        """Whether some were too many."""
         self.has_cut = False
         """Whether some were longer."""
         self._ids, self._of_ids = TextIds(), np.zeros(0, np.int64)
 
     def __getitem__(self, number: int) -> str:
         return self.names[number] if number >= 0 else ""
-
-    @property
-    def has_others(self) -> bool:
-        """Whether some were too many."""
-        return len(self.names) > self._most
 
     def numbers(self, column: Column | None, count: int) -> Array:
         """Of each row the number of its text; :data:`NONE` where there is no column."""
@@ -134,7 +131,7 @@ class Texts:
 
     def _numbers_of(self, texts: list[str]) -> list[int]:
         """Of different texts. Of 400,000 exceptions half may have a message of their own, most of them beyond the limit."""
-        others = self._numbers.get(OTHERS) if len(self.names) >= self._most else None
+        others = self._numbers.get(OTHERS) if self.has_others else None
         if others is None:
             return [self.number(text) for text in texts]
         known = self._numbers
@@ -157,12 +154,16 @@ class Texts:
         found = self._numbers.get(key)
         if found is not None:
             return found
-        if len(self.names) >= self._most:
-            key = text = OTHERS
+        told = cut_at(text, self.longest)
+        if self.has_others or len(self.names) >= self._most or (self._room is not None and len(told) > self._room):
+            self.has_others = True
+            key = told = OTHERS
             if key in self._numbers:
                 return self._numbers[key]
+        elif self._room is not None:
+            self._room -= len(told)
         self._numbers[key] = len(self.names)
-        self.names.append(cut_at(text, self.longest))
+        self.names.append(told)
         return self._numbers[key]
 
 

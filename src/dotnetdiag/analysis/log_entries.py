@@ -23,7 +23,8 @@ WORSE = LEVELS[LEVELS.index("Warning") :]
 """Those of messages that tell of something wrong."""
 NO_LEVEL = -1
 _DIGITS = re.compile(r"-?[0-9]{1,10}")
-_HOLE = re.compile(r"\{([^{}:,]+)[^{}]*\}")
+_HOLE = re.compile(r"\{\{|\}\}|\{([^{}:,]+)[^{}]*\}")
+"""What stands for an argument; two braces stand for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,4 +140,6 @@ def filled(arguments_json: str) -> str:
 
 def _filled(arguments: Mapping[str, str]) -> str:
     """What .NET Core 3 does not write: the text with its holes filled."""
-    return _HOLE.sub(lambda hole: arguments.get(hole[1], hole[0]), arguments.get(FORMAT, ""))
+    return _HOLE.sub(
+        lambda hole: hole[0][0] if hole[1] is None else arguments.get(hole[1], hole[0]), arguments.get(FORMAT, "")
+    )

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.distinct import numbered
-from dotnetdiag.analysis.kept_events import NONE, OTHERS, Texts
+from dotnetdiag.analysis.kept_events import NONE, OTHERS, Texts, cut_at
 from dotnetdiag.analysis.log_entries import logged_exception
 from dotnetdiag.events import Column
 from dotnetdiag.events.columns import Text
@@ -16,8 +16,8 @@ from dotnetdiag.events.columns import Text
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
 FIELD = "ExceptionJson"
-MOST_EXCEPTIONS, MOST_CHARACTERS = 1 << 13, 2000
-"""Different ones, and characters of each, that are kept."""
+MOST_EXCEPTIONS, MOST_CHARACTERS, ALL_CHARACTERS, OF_TYPE = 1 << 13, 2000, 1 << 22, 300
+"""Different ones, and characters of each, of all and of the name of a type, that are kept."""
 _NOTHING = len("{}")
 """Bytes of the text of a message that was logged without one."""
 
@@ -26,7 +26,7 @@ class LoggedExceptions:
     """Different ones, each once; those beyond :data:`MOST_EXCEPTIONS` are one that says so."""
 
     def __init__(self) -> None:
-        self.texts = Texts(MOST_EXCEPTIONS, longest=MOST_CHARACTERS)
+        self.texts = Texts(MOST_EXCEPTIONS, longest=MOST_CHARACTERS, room=ALL_CHARACTERS)
         self._types, self._numbers = list[str](), dict[int, int]()
 
     @property
@@ -67,7 +67,7 @@ class LoggedExceptions:
     def _number_of(self, type_: str, text: str) -> int:
         number = self.texts.number(text)
         if number == len(self._types):
-            self._types.append(OTHERS if self.texts.has_others else type_)
+            self._types.append(OTHERS if self.texts.has_others else cut_at(type_, OF_TYPE))
         return number
 
 

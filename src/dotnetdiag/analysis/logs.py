@@ -20,6 +20,7 @@ from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, cut_told, number_of, others_told
 from dotnetdiag.analysis.log_entries import AS_JSON, FORMATTED, LEVELS, PROVIDER, filled
+from dotnetdiag.analysis.log_exceptions import ALL_CHARACTERS as OF_ALL
 from dotnetdiag.analysis.log_exceptions import FIELD, MOST_EXCEPTIONS, LoggedExceptions, text_of
 from dotnetdiag.analysis.log_rows import NO_ID, LogRows, ids_of_events, levels_of
 from dotnetdiag.analysis.report import Report
@@ -35,17 +36,23 @@ from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-_TEXT, _EXCEPTION = "FormattedMessage", "exception"
-MOST_MESSAGES, MOST_CHARACTERS = 1 << 16, 2000
-"""Different messages, and characters of each, that are kept."""
+_TEXT, _EXCEPTION, ARGUMENTS = "FormattedMessage", "exception", "ArgumentsJson"
+MOST_MESSAGES, MOST_CHARACTERS, ALL_CHARACTERS = 1 << 16, 2000, 1 << 23
+"""Different messages, and characters of each and of all, that are kept."""
+PIECE_BYTES = 1 << 23
+"""Of messages that are looked at together: of one with an exception and its stack some kilobytes are text, and of a window 16,384 came at once."""
 WARNING = 3
 NO_EVENTS = (
     "no messages: nothing was logged, or the recording lacks its events (record with --profile logs, "
     "which has all levels from Debug on; a program that has cleared its logging providers sends none)"
 )
 NO_REQUESTS = "which requests messages are of is not told: there were none, or the recording lacks their events (record with --profile logs)"
-NO_EXCEPTIONS = f"more than {MOST_EXCEPTIONS:,} different exceptions: the texts of those beyond are not kept"
-NO_TEXTS = f"more than {MOST_MESSAGES:,} different messages: the texts of those beyond are not kept"
+NO_EXCEPTIONS = f"more than {MOST_EXCEPTIONS:,} different exceptions, or of more than {OF_ALL:,} characters: the texts of those beyond are not kept"
+NO_EXCEPTIONS_OF_ALL = (
+    "some messages are there as texts alone, as those of 16,000 characters and more: "
+    "all are told without the exceptions that they were logged with"
+)
+NO_TEXTS = f"more than {MOST_MESSAGES:,} different messages, or of more than {ALL_CHARACTERS:,} characters: the texts of those beyond are not kept"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +92,7 @@ class LogsFold:
     def __init__(self, *, rows: bool = True) -> None:
         self._has_rows = rows
         self._names = Texts()
-        self._messages = Texts(MOST_MESSAGES, longest=MOST_CHARACTERS)
+        self._messages = Texts(MOST_MESSAGES, longest=MOST_CHARACTERS, room=ALL_CHARACTERS)
         names = {"LoggerName": self._names, "EventName": self._names}
         self._exceptions = LoggedExceptions()
         scratch, numbers = Scratch(), ("Level", "EventId")
@@ -115,8 +122,9 @@ class LogsFold:
         """Take the next window."""
         self._losses.of(window)
         for event, keeper in (self._kept if self._has_rows else self._plain).items():
-            messages = keeper.events_of(window)
-            if len(messages):
+            for messages in keeper.events_of(window).pieces(size=PIECE_BYTES):
+                if not len(messages):
+                    break
                 kept = _with_ids(keeper.of(messages), messages)
                 if event == AS_JSON:
                     kept = self._with_texts(kept, messages)
@@ -139,7 +147,7 @@ class LogsFold:
             return kept
         exceptions = self._exceptions.numbers(messages.get(f"payload.{FIELD}"), len(messages))
         kept = Kept(kept.ms, kept.pid, kept.tid, {**kept.fields, _EXCEPTION: exceptions})
-        arguments = messages.get("payload.ArgumentsJson")
+        arguments = messages.get(f"payload.{ARGUMENTS}")
         if arguments is None or not len(rows):
             return kept
         texts, which = numbered([str(one or "") for one in arguments.take(rows).to_pylist()])
@@ -173,16 +181,21 @@ class LogsFold:
         return whole._result()
 
     def _result(self) -> LogReport:
-        beside = self._alike[AS_JSON].processes - (self._alike[FORMATTED].processes & self._textless)
+        as_json, as_texts = self._alike[AS_JSON].by_process(), self._alike[FORMATTED].by_process()
+        # what has no room in an event as JSON, which has its text twice, there is as a text alone
+        fewer = {pid for pid, count in as_texts.items() if count > as_json.get(pid, 0)}
+        beside = {*as_json} - fewer - (self._textless & {*as_texts})
+        notes_of_both = [NO_EXCEPTIONS_OF_ALL] if fewer & {*as_json} else []
         alike = self._alike[FORMATTED].with_those_of(self._alike[AS_JSON], beside)
         notes = () if alike.count else (NO_EVENTS,)
-        if len(self._messages.names) > MOST_MESSAGES:
+        if self._messages.has_others:
             notes = (NO_TEXTS,)
         rows = self._rows_of(beside)
         notes = (*notes, *others_told("loggers and events", [self._names]))
-        notes = (*notes, *cut_told("messages", self._messages))
+        notes = (*notes, *cut_told("messages", self._messages), *cut_told("exceptions", self._exceptions.texts))
         if self._exceptions.texts.has_others:
             notes = (*notes, NO_EXCEPTIONS)
+        notes = (*notes, *notes_of_both)
         if alike.count and self._has_rows and not rows.in_requests:
             notes = (*notes, NO_REQUESTS)
         by_event = alike.table(self._names.names, self._messages.names, self._exceptions.names)
@@ -207,7 +220,9 @@ class LogsFold:
     def _parts(self, beside: Set[int]) -> Iterator[Kept]:
         """The messages: of processes ``beside`` those as JSON, of others those as texts."""
         as_json = np.array(sorted(beside), np.int64)
-        for part in self._told[FORMATTED].parts() if self._alike[FORMATTED].processes - beside or not beside else ():
+        for part in (
+            self._told[FORMATTED].parts() if self._alike[FORMATTED].by_process().keys() - beside or not beside else ()
+        ):
             own = ~is_among(part.pid, as_json)
             yield part if own.all() else part.of(np.flatnonzero(own))
         for part in self._told[AS_JSON].parts() if beside else ():
@@ -245,7 +260,7 @@ class LogsFold:
                 "request_row": told(number_of, of),
             })  # fmt: skip
             of_spans.release()
-        if beside and self._alike[FORMATTED].processes - beside:
+        if beside and self._alike[FORMATTED].by_process().keys() - beside:
             made.sort()
         return made
 
@@ -257,10 +272,12 @@ class _Alike:
         self.count = 0
         self._found: dict[tuple[int, int, int, int, int], _Event] = {}
 
-    @property
-    def processes(self) -> set[int]:
-        """Of what there are messages."""
-        return {pid for pid, *_ in self._found}
+    def by_process(self) -> dict[int, int]:
+        """How many there are of each."""
+        made = Counter[int]()
+        for (pid, *_), one in self._found.items():
+            made[pid] += one.count
+        return dict(made)
 
     def with_those_of(self, other: _Alike, processes: Set[int]) -> _Alike:
         """Of some processes the others, and these of all that are left."""
@@ -278,6 +295,8 @@ class _Alike:
         alike = [*zip(*(column[first].tolist() for column in keys), strict=True)]
         fresh = [row for key, row in zip(alike, first.tolist(), strict=True) if key not in self._found]
         example, thrown = (_texts_of(messages, name, fresh) for name in (_TEXT, FIELD))
+        lacking = [row for row in fresh if example[row] is None]  # as of .NET Core 3
+        example |= {row: filled(one or "") or None for row, one in _texts_of(messages, ARGUMENTS, lacking).items()}
         for key, row, count in zip(alike, first.tolist(), counts, strict=True):
             one = self._found.get(key)
             if one is None:

@@ -13,8 +13,9 @@ from dotnetdiag.analysis.distinct import combined, places_of
 from dotnetdiag.analysis.exceptions import MOST_CHARACTERS, NO_MESSAGE, THROWN
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.gc_pauses import paused
-from dotnetdiag.analysis.kept_events import NONE, OTHERS, Kept, KeptEvents, Places, Texts, having
+from dotnetdiag.analysis.kept_events import NONE, OTHERS, Kept, KeptEvents, Places, Texts, cut_at, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks
+from dotnetdiag.analysis.log_exceptions import first_line, text_of
 from dotnetdiag.analysis.pairs import LatestRows, is_followed, last_of_threads, pairs, rest_of_overlaps
 from dotnetdiag.analysis.request_kinds import IS_SERVED
 from dotnetdiag.analysis.request_spans import Followed, RequestSpans
@@ -55,8 +56,8 @@ class RequestCosts:
         names = {"ExceptionType": self._types, "ExceptionMessage": self._messages}
         self._thrown = KeptEvents(having(THROWN), names=names, activities=True)
         self.thrown, self.thrown_types = list[str](), list[int]()
-        """What the field ``thrown`` of spans says: types, each with its message; and of each the number of its type alone."""
-        self._numbers: dict[tuple[int, int], int] = {}
+        """What the fields ``thrown`` and ``logged`` of spans say: types, each with its message; and of each the number of its type alone."""
+        self._numbers: dict[str, int] = {}
         self._places = Places()
         self._suspending = KeptEvents(having(SUSPENDING), ("Reason",), places=self._places)
         self._restarted = KeptEvents(having(RESTARTED), places=self._places)
@@ -123,14 +124,28 @@ class RequestCosts:
             own = some[works[stacks.of(some["kind"], some["time"])]]
             self._add(spans, "cpu_ms", own["row"], own["ran_ms"])
 
+    def logged(self, json_texts: Sequence[str]) -> list[int]:
+        """Numbers, as of what was :attr:`thrown`, of exceptions that messages were logged with; -1 for none."""
+        found = [text_of(one) for one in json_texts]
+        return [
+            NONE if one is None else self._told_number(one[0], cut_at(first_line(one[1]), MOST_CHARACTERS))
+            for one in found
+        ]
+
     def follow(self, until: float, spans: RequestSpans, followed: Followed, messages: Kept) -> None:
-        """Give spans what the events before that time came to, which these have ``followed``. ``messages`` tell of threads, too."""
+        """Give spans what the events before that time came to, which these have ``followed``. ``messages`` tell of threads, too, and of exceptions
+        that were ``logged``.
+        """
         ticks, contended, thrown = (one.take(until) for one in (self._ticks, self._contended, self._thrown))
         marks = ticks, contended, thrown, messages
         of = [spans.of_activity(one.pid, one["activity"], one.ms) for one in marks]
         self._add(spans, "allocated_bytes", _while_under_way(spans, of[0], ticks.ms), _amounts(ticks))
         self._lock(spans, contended, of[1], self._got.take(until))
         self._throw(spans, thrown, of[2])
+        if len(messages):
+            logged = np.flatnonzero(messages["logged"] >= 0)
+            logged = logged[np.argsort(messages.ms[logged], kind="stable")]
+            self._tell(spans, "logged", of[3][logged], messages["logged"][logged])
         samples = self._samples.take(until)
         costs = {"allocated_bytes": ticks, "lock_ms": contended, "exceptions": thrown, "cpu_ms": samples}
         for name, kept in costs.items():
@@ -177,20 +192,28 @@ class RequestCosts:
         each = [
             self._number(kind, text) for kind, text in zip(type_[first].tolist(), message[first].tolist(), strict=True)
         ]
-        number = np.repeat(np.array(each, np.int32)[which], 2)
+        self._tell(spans, "thrown", rows, np.array(each, np.int32)[which])
+
+    @staticmethod
+    def _tell(spans: RequestSpans, name: str, rows: Array, numbers: Array) -> None:
+        """The last of each, in the order of time, of what it was in, and of what a server answers around it."""
         of = np.stack([rows, spans.nearest(rows, IS_SERVED)], axis=1).reshape(-1)
-        spans.write("thrown", of[of >= 0], number[of >= 0])
+        spans.write(name, of[of >= 0], np.repeat(numbers, 2)[of >= 0])
 
     def _number(self, kind: int, text: int) -> int:
         """That of a type with a message, or of the type alone."""
-        said = self._messages[text]
-        if said in ("", NO_MESSAGE, OTHERS) or len(self._numbers) >= MOST_THROWN:
-            text = NONE
-        found = self._numbers.get((kind, text))
+        type_, said = self._types[kind], self._messages[text]
+        return self._told_number(type_, type_ if said in ("", NO_MESSAGE, OTHERS) else f"{type_}: {said}")
+
+    def _told_number(self, type_: str, told: str) -> int:
+        """That of what is told of an exception; of its type alone where others are too many."""
+        found = self._numbers.get(told)
         if found is None:
-            alone = len(self.thrown) if text == NONE else self._number(kind, NONE)
-            found = self._numbers[kind, text] = len(self.thrown)
-            self.thrown.append(self._types[kind] if text == NONE else f"{self._types[kind]}: {said}")
+            if told != type_ and len(self._numbers) >= MOST_THROWN:
+                return self._told_number(type_, type_)
+            alone = len(self.thrown) if told == type_ else self._told_number(type_, type_)
+            found = self._numbers[told] = len(self.thrown)
+            self.thrown.append(told)
             self.thrown_types.append(alone)
         return found
 

@@ -137,16 +137,18 @@ def _of_failures(routes: Sequence[Mapping[str, Any]], what: str, unknown: int) -
         text += f" and {len(failed) - ROUTES:,} more"
     if unknown:
         text += f"{', and ' if failed else ''}{unknown:,} that the recording does not tell from others"
-    why = _why(failed[0]) if failed and not unknown else NO_REASON
+    why, is_thrown = _why(failed[0]) if failed and not unknown else (NO_REASON, False)
     if why != NO_REASON:
-        text += f'{"; most of the first" if len(failed) > 1 else ", most of them"}: "{begin_of(why)}"'
+        of, most = ("; ", "most of the first") if len(failed) > 1 else (", ", "most of them")
+        text += f'{of}with "{begin_of(why)}" in {most}' if is_thrown else f'{of}{most}: "{begin_of(why)}"'
     yield Finding(severity=100.0 * number / count, question="requests", text=text)
 
 
-def _why(row: Mapping[str, Any]) -> str:
-    """Why most of a route failed: what was thrown in it where nothing else is told but that, or its status."""
+def _why(row: Mapping[str, Any]) -> tuple[str, bool]:
+    """Why most of a route failed: what was thrown in it (True) where nothing else is told but that, or its status."""
     says_nothing = row["failure"] == NO_REASON or row["failure"].startswith(STATUS)
-    return str(row["exception"] if row["exception"] and says_nothing else row["failure"])
+    is_thrown = bool(row["exception"]) and says_nothing
+    return str(row["exception"] if is_thrown else row["failure"]), is_thrown
 
 
 def _under_way(by_route: Sequence[Mapping[str, Any]], recorded: Recorded) -> Iterator[Finding]:

@@ -49,6 +49,8 @@ _TOLD = "told of {}"
 QUEUED_MS = 1.0
 """Who waited so long for a connection counts among those that did."""
 _COUNTED = ("failed", "still", "served", "told", "with_queue", "queued")
+USUAL = 0.5
+"""What is thrown in a share of those that do not fail, so many times that of those that do, is not why they fail."""
 _NEVER = -2
 """No reason has that number."""
 _FIRST_OF_KIND = np.array([[one.name for one in KINDS].index(kind.name) for kind in KINDS], np.int8)
@@ -92,8 +94,8 @@ class RequestRows:
         """Of each group when the first began of those that have no end; infinite where all have one. And when the first ended
         that has one."""
         self._durations = GroupedSpread()
-        self._failures, self._killers = KeyedGroups(2), KeyedGroups(2)
-        """Of a group why those failed that did, and what was thrown last in them."""
+        self._failures, self._killers, self._survived = KeyedGroups(2), KeyedGroups(2), KeyedGroups(2)
+        """Of a group why those failed that did, what was thrown last in them, and what in those that did not fail."""
         self._by_status: dict[int, int] = {}
         """Of a status the number of the reason that it is."""
         for some in _shown(spans, costs.pauses(lost) if costs else None, lost):
@@ -159,6 +161,8 @@ class RequestRows:
         self._failures.add([group[rows], reason[rows]], numbers[rows])
         rows = rows[(some["thrown"][rows] >= 0) & ~is_vague[rows]]
         self._killers.add([group[rows], some["thrown"][rows]], numbers[rows])
+        rows = np.flatnonzero(~has_failed & (some["thrown"] >= 0) & ~np.isnan(some["duration_ms"]))
+        self._survived.add([group[rows], self._thrown_types[some["thrown"][rows]]], numbers[rows])
         self._rows.append(some)
 
     def _with_statuses(self, some: Array) -> Array:
@@ -183,7 +187,9 @@ class RequestRows:
         return self._failed, self._unfinished, by_kind(self._counts)
 
     def _commonest_thrown(self, order: Array) -> Coded:
-        """Of each group the type of what was thrown in most that failed, with its message where most of that type had the same."""
+        """Of each group the type of what was thrown in most that failed, with its message where most of that type had the same; none that is thrown
+        about as often in those that do not fail.
+        """
         (group, name), found, _ = self._killers.told()
         type_, groups = self._thrown_types[name], len(order)
         keys, which = np.unique(np.stack([group, type_], axis=1), axis=0, return_inverse=True)
@@ -192,6 +198,12 @@ class RequestRows:
         np.add.at(count, which, found.count)
         np.minimum.at(first, which, found.first)
         most = _most_frequent(keys[:, 0], keys[:, 1], count, first, groups)
+        often = _most_frequent(keys[:, 0], count, count, first, groups) / np.maximum(self._sums["failed"], 1)
+        (survivor, of_type), survived, _ = self._survived.told()
+        usual, well = np.zeros(groups), np.maximum(self._groups.count - self._sums["failed"], 1)
+        is_same = of_type == most[survivor]
+        usual[survivor[is_same]] = (survived.count / well[survivor])[is_same]
+        most = np.where(usual >= USUAL * often, -1, most)
         own = type_ == most[group]
         text = _most_frequent(group[own], name[own], found.count[own], found.first[own], groups)
         has_most = np.zeros(groups, np.bool_)
@@ -361,6 +373,10 @@ def _shown(spans: RequestSpans, pauses: Pauses | None, lost: LostBetween | None)
         rows = np.zeros(len(own), _ROW)
         for name in ("queue_ms", "pid", "tid", "status", "label", "reason", "thrown", "kind"):
             rows[name] = some[name][own]
+        logged = some["logged"][own]
+        rows["thrown"] = np.where(
+            logged >= 0, logged, rows["thrown"]
+        )  # what somebody took for an error, before what was caught
         begin, end = some["ms"][own], some["stop_ms"][own]
         is_unknown = end == UNKNOWN_MS
         if lost:

@@ -40,7 +40,7 @@ _SPAN = np.dtype([
     *((name, "f8") for name in ("ms", "stop_ms", "queue_ms", "cpu_ms", "lock_ms", "allocated_bytes")),
     ("exceptions", "f4"),
     *((name, "i8") for name in ("pid", "tid", "status")),
-    *((name, "i4") for name in ("label", "reason", "thrown", "parent")),
+    *((name, "i4") for name in ("label", "reason", "thrown", "logged", "parent")),
     ("kind", "i1"),
 ])  # fmt: skip
 UNKNOWN_MS = -np.inf
@@ -301,13 +301,8 @@ class RequestSpans:
         rows = np.zeros(len(parent), _SPAN)
         for name in ("ms", "pid", "tid", "kind", "label"):
             rows[name] = some[name]
-        rows["parent"], rows["stop_ms"], rows["queue_ms"], rows["reason"], rows["thrown"] = (
-            parent,
-            np.nan,
-            np.nan,
-            -1,
-            -1,
-        )
+        rows["parent"], rows["stop_ms"], rows["queue_ms"] = parent, np.nan, np.nan
+        rows["reason"] = rows["thrown"] = rows["logged"] = -1
         begun = np.zeros(len(parent), OPEN)
         for name in ("ms", "pid", "tid", "activity"):
             begun[name] = some[name]

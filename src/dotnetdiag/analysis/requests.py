@@ -18,8 +18,9 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.kept_events import Kept, KeptEvents, others_told
-from dotnetdiag.analysis.log_entries import AS_JSON, FORMATTED
+from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, others_told
+from dotnetdiag.analysis.log_entries import AS_JSON, FORMATTED, LEVELS
+from dotnetdiag.analysis.log_exceptions import FIELD
 from dotnetdiag.analysis.native import NO_STATES, RuntimeFacts, facts_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_costs import RequestCosts
@@ -36,6 +37,9 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 DIAGNOSTICS, FINISHED = "Microsoft.AspNetCore.Hosting.Diagnostics", 2
 """The logger, and its message, that tells with which status a request of the server ended."""
+ERROR = LEVELS.index("Error")
+_ERRORS = 1 << 8
+"""Messages whose exceptions are looked at together: each may have 30 KB."""
 _QUEUED = "timeOnQueueMilliseconds"
 _STATUSES = {
     "FormattedMessage": re.compile(r".* - (\d{3}) (?:\d+|-) .*ms", re.DOTALL),
@@ -116,7 +120,7 @@ class RequestsFold:
         )
         self._messages = KeptEvents(
             lambda schema: schema.provider == LOGGING and schema.name in (FORMATTED, AS_JSON),
-            ("EventId",),
+            ("EventId", "Level"),
             names=("LoggerName",),
             activities=True,
         )
@@ -170,8 +174,20 @@ class RequestsFold:
             found = [pattern.search(str(text)) for text in texts]
             said = np.array([int(one[1]) if one else 0 for one in found], np.int16)
             made[rows[: len(found)]] = np.maximum(made[rows[: len(found)]], said)
-        told = Kept(kept.ms, kept.pid, kept.tid, {"activity": kept["activity"], "status": made})
+        fields = {"activity": kept["activity"], "status": made, "logged": self._logged(messages, kept)}
+        told = Kept(kept.ms, kept.pid, kept.tid, fields)
         return told if self._costs is not None else told.of(np.flatnonzero(made > 0))
+
+    def _logged(self, messages: EventTable, kept: Kept) -> Array:
+        """Of each message the number of the exception that it was logged with as an error; -1 for none."""
+        made, rows = np.full(len(kept), NONE, np.int32), np.flatnonzero(kept["Level"] >= ERROR)
+        costs = self._costs
+        column = messages.get(f"payload.{FIELD}") if len(rows) and costs is not None else None
+        if column is not None and costs is not None:
+            for first in range(0, len(rows), _ERRORS):
+                some = rows[first : first + _ERRORS]
+                made[some] = costs.logged([str(one or "") for one in column.take(some).to_pylist()])
+        return made
 
     def _follow(self, until: float) -> None:
         """Give spans what the events before that time tell of them."""

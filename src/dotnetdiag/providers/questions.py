@@ -40,7 +40,7 @@ _ALONE: Mapping[str, tuple[str, ...]] = {
     "jit": (f"{CLR_PROVIDER}:0x1000000010:5",),
     "loader": (f"{CLR_PROVIDER}:0xc:4",),
     "logs": (f"{LOGGING}:0x8:5", *_WEB),
-    "requests": (*_WEB, f"{LOGGING}:0x4:4", f"{CLR_PROVIDER}:0xc001:5", SAMPLER),
+    "requests": (*_WEB, f"{LOGGING}:0x8:4", f"{CLR_PROVIDER}:0xc001:5", SAMPLER),
     "startup": (f"{CLR_PROVIDER}:0x1000008015:5", SAMPLER),
     "tasks": (f"{TPL_PROVIDER}:0xb:5",),
     "threadpool": (f"{CLR_PROVIDER}:0x10000:4", "System.Diagnostics.Eventing.FrameworkEventSource:0x2:5"),
@@ -49,11 +49,7 @@ _ALONE: Mapping[str, tuple[str, ...]] = {
 }
 ADVISED = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit", "logs")
 """The questions that advice asks, beside what takes processor time."""
-_ADVICE = (
-    *(text for name in ADVISED for text in _ALONE[name] if name != "requests" or not text.startswith(LOGGING)),
-    SAMPLER,
-)
-"""Messages are told in one form, which has all that the other has."""
+_ADVICE = (*(text for name in ADVISED for text in _ALONE[name]), SAMPLER)
 QUESTIONS: Mapping[str, str] = {
     name: ",".join(dict.fromkeys((*needed, NAMES))) for name, needed in {"advice": _ADVICE, **_ALONE}.items()
 }

@@ -231,7 +231,8 @@ def requests(source: PathText | Trace) -> RequestReport:
     ``kestrel``, ``connection``, ``client`` and its parts, ``dns``, ``connect``, ``tls``, ``sql``, ``grpc server``, ``grpc client``), ``name``,
     ``route`` (the name without what varies in it), ``status``, ``failure`` (why), ``queue_ms`` (a client waits for a connection), ``cpu_ms``,
     ``gc_ms``, ``lock_ms``, ``allocated_bytes`` and ``exceptions`` (what it and all within it spent and threw; of a pause of the collector all that
-    are under way), ``exception`` (the last that was thrown in it: type and message), ``parent`` (the number of a row) and ``depth``.
+    are under way), ``exception`` (the last that was logged as an error in it, else thrown: type and message), ``parent`` (the number of a row) and
+    ``depth``.
 
     It needs the EventSources of what is asked for, and ``System.Threading.Tasks.TplEventSource:0x80:4`` for the ids of activities; samples, ticks
     and contention for what is spent. Without those ids, or where several have one at once, the ends are known of what was alone of its kind under

@@ -334,8 +334,8 @@ class EventTable(Table):
             names=self._names if names is None else names,
         )
 
-    def pieces(self, *, columns: int = 0, extra: Array | int = 0) -> Iterator[EventTable]:
-        """The same rows in tables of ``PIECE_BYTES`` at most, or of one row: for what is made of many at once.
+    def pieces(self, *, columns: int = 0, extra: Array | int = 0, size: int | None = None) -> Iterator[EventTable]:
+        """The same rows in tables of ``size`` (None: ``PIECE_BYTES``) at most, or of one row: for what is made of many at once.
 
         Counted are the names and the number of the values of each row, the bytes of its payload (each may be a value), as
         many ``columns`` of every row besides, and ``extra`` bytes by row.
@@ -344,13 +344,14 @@ class EventTable(Table):
         costs = np.array([_text_costs(self.schemas[number]) for number in ids.tolist()], np.int64).reshape(-1, 2)[which]
         weights = costs[:, 0] + costs[:, 1] * self.headers.payload_length + _VALUE_BYTES * columns + extra
         ends = np.cumsum(weights)
-        if not len(ends) or ends[-1] <= PIECE_BYTES:
+        most = PIECE_BYTES if size is None else size
+        if not len(ends) or ends[-1] <= most:
             yield self
             return
         first = 0
         while first < len(self):
             before = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, before + PIECE_BYTES, side="right")))
+            last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
             yield self.slice(first, last)
             first = last
 
