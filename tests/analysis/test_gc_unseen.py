@@ -10,7 +10,7 @@ from tests.analysis.test_gc_rows import PHASES, sized, without_events
 from tests.analysis.traces import PROCESS, Seen, traced
 
 from dotnetdiag.analysis.advice import advice
-from dotnetdiag.analysis.gc_collections import OTHER_PAUSES, UNTOLD_ALLOCATED, GcReport, gc
+from dotnetdiag.analysis.gc_collections import NO_EVENTS, OTHER_PAUSES, UNTOLD_ALLOCATED, GcReport, gc
 
 SUSPEND_END = 8
 
@@ -47,13 +47,13 @@ def test_while_one_in_the_background_is_under_way_of_which_there_are_no_events_t
     assert ticked.collections.values("allocated_bytes") == [5, 70, 700, 30]
 
 
-def test_pauses_of_collections_without_events_count_in_the_totals() -> None:
+def test_pauses_of_collections_without_events_are_told_apart() -> None:
     made = asked(*collection(2, 1, PHASES), *without_events(5), *without_events(7, reason=4), *collection(9, 2, PHASES))
     assert made.collections.values("pause_ms") == [pytest.approx(1.0)] * 2
     assert made.other_pauses.to_pylist() == [{"pid": PROCESS, "start_ms": 5.0, "pause_ms": pytest.approx(1.0)}]
     assert made.totals.count == 2
-    assert [made.totals.pause_ms, made.totals.max_pause_ms] == [pytest.approx(3.0), pytest.approx(1.0)]
-    assert made.notes == (OTHER_PAUSES.format("1 pause is"),)
+    assert [made.totals.pause_ms, made.totals.other_pauses_ms] == [pytest.approx(2.0), pytest.approx(1.0)]
+    assert made.notes == (OTHER_PAUSES.format("1 pause is", 1.0),)
 
 
 def preparation(ms: float, lasts: float = 50) -> list[Seen]:
@@ -65,11 +65,11 @@ def preparation(ms: float, lasts: float = 50) -> list[Seen]:
     ]
 
 
-def test_pauses_of_one_in_the_background_that_does_not_end_count_in_the_totals() -> None:
+def test_pauses_of_one_in_the_background_that_does_not_end_are_told_apart() -> None:
     cut = [*in_background(10, 1)[:-1], *preparation(20)]
     made = asked(*cut)
     assert made.collections.values("pause_ms") == [None], "more may come"
-    assert [made.totals.pause_ms, made.totals.max_pause_ms] == [pytest.approx(50.5), pytest.approx(50.0)]
+    assert [made.totals.pause_ms, made.totals.other_pauses_ms] == [0.0, pytest.approx(50.5)]
     assert made.other_pauses.values("pause_ms") == [pytest.approx(0.5), pytest.approx(50.0)]
     whole = asked(*cut, event(90, 2, 1, struct.pack("<IIH", 1, 2, 0)))
     assert whole.collections.values("pause_ms") == [pytest.approx(50.5)]
@@ -85,10 +85,20 @@ def test_of_one_in_the_background_that_does_not_end_it_is_not_told_what_it_left(
     assert (row["before_bytes"], row["after_bytes"]) == (500, 0)
 
 
-def test_pauses_of_one_in_the_background_that_began_before_count_in_the_totals() -> None:
+def test_pauses_are_told_where_no_collection_is_told_of_at_all() -> None:
+    """As in a part around the pause of a NoGC region."""
+    made = asked(*without_events(5))
+    assert made.other_pauses.to_pylist() == [{"pid": PROCESS, "start_ms": 5.0, "pause_ms": pytest.approx(1.0)}]
+    assert made.totals.count == 0
+    assert made.totals.other_pauses_ms == pytest.approx(1.0)
+    assert made.notes == (NO_EVENTS, OTHER_PAUSES.format("1 pause is", 1.0))
+    assert len(asked(*without_events(5, reason=4)).other_pauses) == 0, "it is the sampler's"
+
+
+def test_pauses_of_one_in_the_background_that_began_before_are_told_apart() -> None:
     made = asked(*preparation(20), event(90, 2, 1, struct.pack("<IIH", 6, 2, 0)), *collection(100, 7, PHASES))
     assert made.collections.values("pause_ms") == [pytest.approx(1.0)]
-    assert made.totals.pause_ms == pytest.approx(51.0)
+    assert [made.totals.pause_ms, made.totals.other_pauses_ms] == [pytest.approx(1.0), pytest.approx(50.0)]
 
 
 def test_advice_tells_of_pauses_of_which_no_collection_is_there_as_a_whole() -> None:

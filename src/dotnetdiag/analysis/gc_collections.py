@@ -11,6 +11,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, told_number, whole
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
+from dotnetdiag.analysis.gc_pauses import paused
 from dotnetdiag.analysis.gc_process import OTHER_PAUSE
 from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ProcessRows
 from dotnetdiag.analysis.kept_events import having, words_of
@@ -44,8 +45,8 @@ UNTOLD_ALLOCATED = (
     "and in all it is more than what the others come to (allocation ticks tell it: record with --profile gc-verbose)"
 )
 OTHER_PAUSES = (
-    "{} in no collection that the events tell of as a whole (as of NoGC regions, or of one in the background whose begin or end is not there): "
-    "the totals alone have them"
+    "{}, {:,.3f} ms together, in no collection that the events tell of as a whole (as of NoGC regions, of the first ms of a session, or of one in "
+    "the background whose begin or end is not there), and not in the totals: they are in other_pauses"
 )
 
 
@@ -54,8 +55,8 @@ class GcTotals:
     """Of all collections. ``pause_percent`` is of the time of the recording, of several processes with collections of all their times together;
     ``allocated_bytes`` is the sum of what came to gen0, large and pinned objects from one collection to the next, ``allocated_bytes_per_second``
     the same by the time that this took: up to the begin of the last, since the recording began, or since the first collection of a process that ran
-    before, without the times before collections of which it is not told. Pauses are all that were seen to begin and end, also those that are of no
-    collection of the table. None: not known.
+    before, without the times before collections of which it is not told. Pauses are those of the collections of the table; ``other_pauses_ms`` is the
+    sum of those that are of none. None: not known.
     """
 
     count: int
@@ -65,6 +66,7 @@ class GcTotals:
     mean_pause_ms: float | None
     pause_percent: float | None
     pauses_ms: Mapping[str, float]
+    other_pauses_ms: float
     allocated_bytes: int | None
     allocated_bytes_per_second: float | None
     promoted_bytes: int | None
@@ -140,7 +142,13 @@ class GcFold:
         )
         pids, pauses = self._other_pauses(lost)
         if len(pauses):
-            notes = (*notes, OTHER_PAUSES.format("1 pause is" if len(pauses) == 1 else f"{len(pauses):,} pauses are"))
+            notes = (
+                *notes,
+                OTHER_PAUSES.format(
+                    "1 pause is" if len(pauses) == 1 else f"{len(pauses):,} pauses are",
+                    float((pauses["end"] - pauses["begin"]).sum()),
+                ),
+            )
         if columns.lacks_ticks:
             notes = (*notes, UNTOLD_ALLOCATED)
         return GcReport(
@@ -168,7 +176,12 @@ class GcFold:
         """The processes of those that are in no row, and when they were; not those whose thread has ``lost`` events meanwhile, which may be two."""
         of = {pid: np.concatenate(found) for pid, found in sorted(self._rows.other_pauses.items())}
         pids = np.repeat(np.array([*of], np.int64), [len(found) for found in of.values()])
-        pauses = np.concatenate([np.zeros(0, OTHER_PAUSE), *of.values()])
+        suspending, restarted = self._events.stops_elsewhere()
+        own, ends = paused(suspending, restarted, None)
+        elsewhere = np.zeros(len(own), OTHER_PAUSE)
+        elsewhere["tid"], elsewhere["begin"], elsewhere["end"] = suspending.tid[own], suspending.ms[own], ends
+        pids = np.append(pids, suspending.pid[own].astype(np.int64))
+        pauses = np.concatenate([np.zeros(0, OTHER_PAUSE), *of.values(), elsewhere])
         if lost and len(pauses):
             own = ~lost.of(pids, pauses["tid"], pauses["begin"], pauses["end"])
             pids, pauses = pids[own], pauses[own]
@@ -306,7 +319,7 @@ def _totals(of: _Columns, other_pauses: Array, induced: int, recorded: Recorded,
     times = [recorded.of(pid) for pid in pids]
     seconds = sum(time.seconds for time in times) if times else recorded.seconds
     pauses = Spread()
-    for values in (*of.slices("pause_ms"), other_pauses):
+    for values in of.slices("pause_ms"):
         pauses.add(values)
     allocated_bytes, promoted = (_sum(of.slices(name)) for name in (ALLOCATED, "promoted_bytes"))
     lasted_s = of.told_s([time.begin_s for time in times])
@@ -319,6 +332,7 @@ def _totals(of: _Columns, other_pauses: Array, induced: int, recorded: Recorded,
         mean_pause_ms=pause_ms / len(pauses) if len(pauses) else None,
         pause_percent=pause_ms / seconds / 10 if seconds else None,
         pauses_ms=pauses.quantiles(),
+        other_pauses_ms=float(other_pauses.sum()),
         allocated_bytes=None if allocated_bytes is None else int(allocated_bytes),
         allocated_bytes_per_second=allocated_bytes / lasted_s if allocated_bytes is not None and lasted_s > 0 else None,
         promoted_bytes=None if promoted is None else int(promoted),

@@ -27,7 +27,7 @@ from dotnetdiag.analysis.kept_events import (
 from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.stacked import StackedEvents
 from dotnetdiag.events import EventSchema
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.tally import SumsBetween, Tally
@@ -202,6 +202,12 @@ class GcEvents:
         """The processes that these are of."""
         found: list[int] = distinct(self._kept[START].all().pid).tolist()
         return found
+
+    def stops_elsewhere(self) -> tuple[Kept, Kept]:
+        """The suspensions of processes of which no collection is kept, and restarts."""
+        suspending = self._kept[SUSPENDING].all()
+        others = ~is_among(suspending.pid.astype(np.int64), np.array(self.pids(), np.int64))
+        return suspending.of(np.flatnonzero(others)), self._kept[RESTARTED].all()
 
     def of(self, pid: int) -> Told:
         """What is kept of a process."""
