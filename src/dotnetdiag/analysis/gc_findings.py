@@ -14,6 +14,7 @@ from dotnetdiag.analysis.allocations import AllocationReport
 from dotnetdiag.analysis.finding import LEAST, SOME, Finding, share_of
 from dotnetdiag.analysis.gc_collections import UNTOLD_ALLOCATED, GcReport
 from dotnetdiag.analysis.method_words import is_named, short
+from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.events import Column
 from dotnetdiag.table.parts import parts
 from dotnetdiag.trace.distinct import distinct
@@ -67,7 +68,7 @@ def of_heaps(made: GcReport) -> Iterator[Finding]:
     for pid, (start_s, left, end_s, end_left) in by_process.items():
         if len(left) < FULL or start_s[-1] - start_s[0] < FULL_SECONDS or _rises(left) < MOST_RISE:
             continue
-        first, last = float(np.median(left[: len(left) // 3])), float(np.median(left[-(len(left) // 3) :]))
+        first, last = _median(left[: len(left) // 3]), _median(left[-(len(left) // 3) :])
         if min(last, end_left) < max(GROWN * first, first + GROWN_BYTES):
             continue
         late = start_s[0] + 0.75 * (end_s - start_s[0])
@@ -83,6 +84,11 @@ def of_heaps(made: GcReport) -> Iterator[Finding]:
         found.append((float(end_left - left[0]), text))
     for _, text in sorted(found, reverse=True)[:MOST_PROCESSES]:
         yield Finding(severity=SOME, question="gc", text=text)
+
+
+def _median(values: Array) -> float:
+    (made,) = quantiles(values, [0.5])
+    return float(made)
 
 
 def _rises(values: Array) -> float:
@@ -114,7 +120,7 @@ def _left_by_process(made: GcReport) -> dict[int, tuple[Array, Array, float, flo
         start, left = np.concatenate(some, axis=1)
         end_ms, last = ends[one]
         is_last = len(start) > 0 and start[-1] == end_ms
-        found[one] = start / 1000.0, left, end_ms / 1000.0, float(left[-1] if is_last else np.median(last))
+        found[one] = start / 1000.0, left, end_ms / 1000.0, float(left[-1]) if is_last else _median(last)
     return found
 
 

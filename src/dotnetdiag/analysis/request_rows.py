@@ -192,8 +192,8 @@ class RequestRows:
         """
         (group, name), found, _ = self._killers.told()
         type_, groups = self._thrown_types[name], len(order)
-        keys, which = np.unique(np.stack([group, type_], axis=1), axis=0, return_inverse=True)
-        which = which.reshape(-1)
+        codes, which = ranked(group.astype(np.int64) << 32 | type_)
+        keys = np.stack(np.divmod(codes, 1 << 32), axis=1)
         count, first = np.zeros(len(keys), np.int64), np.full(len(keys), np.iinfo(np.int64).max)
         np.add.at(count, which, found.count)
         np.minimum.at(first, which, found.first)
