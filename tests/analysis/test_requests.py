@@ -724,3 +724,18 @@ def test_what_is_told_of_those_that_do_not_fail_too_is_not_why_others_do() -> No
         events = [*failed, *(one for number in range(well) for one in answered(3 + number, status=200, events=[usual]))]
         (route,) = requests(said(*events)).by_route.to_pylist()
         assert (route["count"], route["exception"]) == (2 + well, expected)
+
+
+def test_where_messages_have_no_texts_their_arguments_tell_the_status() -> None:
+    """As of .NET Core 3. A path may say anything, with its quotes escaped."""
+    path = '/"StatusCode":"200"'
+    told = json.dumps({"Path": path, "StatusCode": "503", "{OriginalFormat}": "Request finished"})
+    ended: dict[str, Any] = {"Level": 2, "LoggerName": DIAGNOSTICS, "EventId": FINISHED, "ArgumentsJson": told}
+    at = UUID(int=1)
+    events: list[Event] = [
+        (HOSTING, "RequestStart", {"method": "GET", "path": path}, at),
+        (LOGGING, "MessageJson", ended, at),
+        (HOSTING, "RequestStop", {}, at),
+    ]
+    (row,) = requests(said(*events)).requests.to_pylist()
+    assert (row["status"], row["failure"]) == (503, "status 503")
