@@ -141,12 +141,13 @@ class GcFold:
             method,
         )
         pids, pauses = self._other_pauses(lost)
+        lengths = pauses["end"] - pauses["begin"]
         if len(pauses):
             notes = (
                 *notes,
                 OTHER_PAUSES.format(
                     "1 pause is" if len(pauses) == 1 else f"{len(pauses):,} pauses are",
-                    float((pauses["end"] - pauses["begin"]).sum()),
+                    float(lengths.sum()),
                 ),
             )
         if columns.lacks_ticks:
@@ -159,16 +160,14 @@ class GcFold:
                 {
                     "pid": whole(pids),
                     "start_ms": number(pauses["begin"]),
-                    "pause_ms": number(pauses["end"] - pauses["begin"]),
+                    "pause_ms": number(lengths),
                 },
                 notes,
                 losses,
             ),
             by_stack=answer_table("stacks of induced collections", self._by_stack(induced, has_names), notes, losses),
             induced=induced,
-            totals=_totals(
-                columns, pauses["end"] - pauses["begin"], self._rows.induced, recorded, [pid for pid, _ in rows]
-            ),
+            totals=_totals(columns, lengths, self._rows.induced, recorded, [pid for pid, _ in rows]),
             notes=notes,
         )
 

@@ -60,7 +60,7 @@ class LoggedExceptions:
         if number is None:
             said = (OTHERS, OTHERS) if self.texts.has_others else text_of(json_text)
             number = NONE if said is None else self._number_of(*said)
-            if not self.texts.has_others:
+            if number != NONE and not self.texts.has_others:
                 self._numbers[key] = number
         return number
 

@@ -217,12 +217,14 @@ class LogsFold:
             notes=notes,
         )
 
+    def _has_texts(self, beside: Set[int]) -> bool:
+        """Whether there are processes whose messages are those as texts."""
+        return bool(self._alike[FORMATTED].by_process().keys() - beside)
+
     def _parts(self, beside: Set[int]) -> Iterator[Kept]:
         """The messages: of processes ``beside`` those as JSON, of others those as texts."""
         as_json = np.array(sorted(beside), np.int64)
-        for part in (
-            self._told[FORMATTED].parts() if self._alike[FORMATTED].by_process().keys() - beside or not beside else ()
-        ):
+        for part in self._told[FORMATTED].parts() if self._has_texts(beside) or not beside else ():
             own = ~is_among(part.pid, as_json)
             yield part if own.all() else part.of(np.flatnonzero(own))
         for part in self._told[AS_JSON].parts() if beside else ():
@@ -260,7 +262,7 @@ class LogsFold:
                 "request_row": told(number_of, of),
             })  # fmt: skip
             of_spans.release()
-        if beside and self._alike[FORMATTED].by_process().keys() - beside:
+        if beside and self._has_texts(beside):
             made.sort()
         return made
 
