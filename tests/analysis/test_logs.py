@@ -9,7 +9,7 @@ import pytest
 from tests.analysis.traces import Seen, said, traced
 from tests.nettrace.recordings import data_of, recordings
 
-from dotnetdiag.analysis import log_exceptions
+from dotnetdiag.analysis import log_exceptions, log_templates
 from dotnetdiag.analysis import logs as room
 from dotnetdiag.analysis.logs import NO_EVENTS, LogsFold, logs
 from dotnetdiag.analysis.request_kinds import LOGGING
@@ -29,12 +29,16 @@ def formatted(ms: float, number: int, event: str = "", text: str = "said") -> Se
     return said(ms, 1, provider=LOGGING, number=1, name="FormattedMessage", **values, FormattedMessage=text)
 
 
-def as_json(ms: float, text: str, exception: str = "{}", *, level: int = 2, **values: str) -> Seen:
+def as_json(ms: float, text: str, exception: str = "{}", *, level: int = 2, **values: str | int) -> Seen:
     """A message as JSON, with the exception that it was logged with."""
-    said_too = {"ExceptionJson": exception, "ArgumentsJson": "{}", "FormattedMessage": text, **values}
-    return said(
-        ms, 1, provider=LOGGING, number=5, name="MessageJson", Level=level, EventId=7, LoggerName="Shop", **said_too
-    )
+    said_too = {
+        "EventId": 7,
+        "ExceptionJson": exception,
+        "ArgumentsJson": "{}",
+        "FormattedMessage": text,
+        **values,
+    }
+    return said(ms, 1, provider=LOGGING, number=5, name="MessageJson", Level=level, LoggerName="Shop", **said_too)
 
 
 def thrown(type_: str, message: str, stack: str = "") -> str:
@@ -130,6 +134,50 @@ def test_events_that_differ_in_their_names_alone_are_two() -> None:
     told = [formatted(at, 0, name) for at, name in enumerate(["Begin", "End", "End", ""])]
     rows = logs(traced(*told)).by_event.to_pylist()
     assert [(row["event"], row["count"]) for row in rows] == [("End", 2), ("Begin", 1), ("", 1)]
+
+
+def own(ms: float, template: str, *, level: int = 4, **arguments: str) -> Seen:
+    """A message of a program's own, as ``LogError("cart {Id} is lost", id)`` writes it."""
+    told = json.dumps({**arguments, "{OriginalFormat}": template}, separators=(",", ":"), ensure_ascii=False)
+    return as_json(ms, template.format(**arguments), level=level, EventId=0, EventName="", ArgumentsJson=told)
+
+
+def test_messages_without_an_event_are_told_apart_by_what_they_are_made_of() -> None:
+    told = [
+        own(0, "cart {Id} is lost", Id="1"),
+        own(1, "paid", level=2),
+        own(2, "cart {Id} is lost", Id="}"),
+        own(3, "Käse {Id}", Id='"{OriginalFormat}":"'),
+        own(4, "Käse {Id}", Id="2"),
+        own(5, "cart {Id} is lost", Id="3", level=5),
+        as_json(6, "by a logger of somebody else", EventId=0, ArgumentsJson="x"),
+        as_json(7, "and", EventId=0, ArgumentsJson='{"{OriginalFormat}":"'),
+        as_json(8, "and", EventId=0, ArgumentsJson='{"{OriginalFormat}":""}'),
+        as_json(9, "one of .NET's", ArgumentsJson='{"{OriginalFormat}":"one"}'),
+        as_json(10, "one of .NET's", ArgumentsJson='{"{OriginalFormat}":"two"}'),
+    ]
+    made = logs(traced(*told))
+    rows = [(row["level"], row["count"], row["example"]) for row in made.by_event.to_pylist()]
+    assert rows == [
+        ("Error", 2, "cart 1 is lost"),
+        ("Error", 2, 'Käse "{OriginalFormat}":"'),
+        ("Information", 2, "by a logger of somebody else"),
+        ("Information", 2, "one of .NET's"),
+        ("Information", 1, "paid"),
+        ("Critical", 1, "cart 3 is lost"),
+        ("Information", 1, "and"),
+    ]
+
+
+def test_templates_beyond_the_limit_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a program that writes each message into a template of its own."""
+    monkeypatch.setattr(log_templates, "MOST_TEMPLATES", 2)
+    made = logs(traced(*(own(at, f"cart {at} is lost") for at in range(6))))
+    assert [(row["count"], row["example"]) for row in made.by_event.to_pylist()] == [
+        (4, "cart 2 is lost"),
+        (1, "cart 0 is lost"),
+        (1, "cart 1 is lost"),
+    ]
 
 
 def test_the_exception_that_a_message_was_logged_with_is_told() -> None:

@@ -23,6 +23,7 @@ from dotnetdiag.analysis.log_entries import AS_JSON, FORMATTED, LEVELS, PROVIDER
 from dotnetdiag.analysis.log_exceptions import ALL_CHARACTERS as OF_ALL
 from dotnetdiag.analysis.log_exceptions import FIELD, MOST_EXCEPTIONS, LoggedExceptions, text_of
 from dotnetdiag.analysis.log_rows import NO_ID, LogRows, ids_of_events, levels_of
+from dotnetdiag.analysis.log_templates import LogTemplates
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
@@ -67,7 +68,8 @@ class LogTotals:
 @dataclass(frozen=True, kw_only=True)
 class LogReport(Report):
     """``messages``: a row for each, in their order. ``by_event``: those of one logger, event and level together, with one of them as ``example``, the
-    most frequent first. ``notes``: what the recording lacks.
+    most frequent first; those without an event (id 0, no name) by the text that they are made of, ``cart {Id} is lost``, which messages as JSON tell.
+    ``notes``: what the recording lacks.
     """
 
     KIND = "logs"
@@ -92,9 +94,10 @@ class LogsFold:
     def __init__(self, *, rows: bool = True) -> None:
         self._has_rows = rows
         self._names = Texts()
+        self._no_name = self._names.number("")
         self._messages = Texts(MOST_MESSAGES, longest=MOST_CHARACTERS, room=ALL_CHARACTERS)
         names = {"LoggerName": self._names, "EventName": self._names}
-        self._exceptions = LoggedExceptions()
+        self._exceptions, self._templates = LoggedExceptions(), LogTemplates()
         scratch, numbers = Scratch(), ("Level", "EventId")
         kinds = (FORMATTED, AS_JSON)
         self._plain = {event: KeptEvents(_message(event), numbers, names=names) for event in kinds}
@@ -128,7 +131,7 @@ class LogsFold:
                 kept = _with_ids(keeper.of(messages), messages)
                 if event == AS_JSON:
                     kept = self._with_texts(kept, messages)
-                self._alike[event].add(kept, None if self._has_rows else messages)
+                self._alike[event].add(kept, self._templates_of(kept, messages), None if self._has_rows else messages)
                 if self._has_rows:
                     keeper.add(kept)
         if self._has_rows:
@@ -154,6 +157,16 @@ class LogsFold:
         of = kept[_TEXT].copy()
         of[rows] = np.array([self._messages.number(text) if (text := filled(one)) else NONE for one in texts])[which]
         return Kept(kept.ms, kept.pid, kept.tid, {**kept.fields, _TEXT: of})
+
+    def _templates_of(self, kept: Kept, messages: EventTable) -> Array:
+        """Of messages without an event of their own what they are made of: most that a program writes have the id 0 and no name."""
+        made = np.full(len(kept), NONE, np.int64)
+        name = kept["EventName"]
+        rows = np.flatnonzero((kept["EventId"] == 0) & ((name == NONE) | (name == self._no_name)))
+        arguments = messages.get(f"payload.{ARGUMENTS}") if len(rows) else None
+        if arguments is not None:
+            made[rows] = self._templates.numbers(arguments.take(rows), len(rows))
+        return made
 
     def _follow(self, until: float) -> None:
         """Look up the requests of messages before that time."""
@@ -268,11 +281,13 @@ class LogsFold:
 
 
 class _Alike:
-    """Messages of one logger, event (its id and its name) and level: the first, and how many there are."""
+    """Messages of one logger, event (its id and its name), template, where that is what tells them apart, and level: the first, and how many there
+    are.
+    """
 
     def __init__(self) -> None:
         self.count = 0
-        self._found: dict[tuple[int, int, int, int, int], _Event] = {}
+        self._found: dict[tuple[int, int, int, int, int, int], _Event] = {}
 
     def by_process(self) -> dict[int, int]:
         """How many there are of each."""
@@ -289,9 +304,9 @@ class _Alike:
         made.count = sum(one.count for one in made._found.values())
         return made
 
-    def add(self, kept: Kept, messages: EventTable | None) -> None:
+    def add(self, kept: Kept, templates: Array, messages: EventTable | None) -> None:
         """Take the next messages. Where they are given, the text of each first is kept, else its number."""
-        keys = [kept.pid, kept["LoggerName"], kept["EventId"], kept["EventName"], _level(kept)]
+        keys = [kept.pid, kept["LoggerName"], kept["EventId"], kept["EventName"], templates, _level(kept)]
         first, which = combined(keys, len(kept))
         counts = np.bincount(which, minlength=len(first)).tolist()
         alike = [*zip(*(column[first].tolist() for column in keys), strict=True)]
@@ -320,14 +335,14 @@ class _Alike:
 
     def table(self, names: Sequence[str], messages: Sequence[str], exceptions: Sequence[str]) -> dict[str, Column]:
         """The columns, the most frequent first."""
-        together: dict[tuple[int, int, int, int], _Event] = {}
+        together: dict[tuple[int, ...], _Event] = {}
         for (_, *key), one in sorted(self._found.items(), key=lambda one: one[1].first):
-            alike = together.setdefault((key[0], key[1], key[2], key[3]), replace(one, count=0))
+            alike = together.setdefault(tuple(key), replace(one, count=0))
             alike.count += one.count
         rows = sorted(together.items(), key=lambda one: (-one[1].count, one[1].first))
         examples = [_text(one.example, messages) for _, one in rows]
         thrown = [_text(one.exception, exceptions) for _, one in rows]
-        logger, event, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2, 3))
+        logger, event, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2, 4))
         return {
             "level": levels_of(level),
             "logger": texts(names, logger),

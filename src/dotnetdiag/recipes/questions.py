@@ -311,7 +311,8 @@ def loader(source: PathText | Trace) -> LoaderReport:
 
 def logs(source: PathText | Trace) -> LogReport:
     """What was logged with ``Microsoft.Extensions.Logging``: ``.messages`` is a table with a row for each, ``.by_event`` has those of one logger,
-    event and level together (``level logger event_id event count example exception``), ``.totals``, ``.notes`` what the recording lacks.
+    event and level together (``level logger event_id event count example exception``), those without an event by the text that they are made of
+    (``cart {Id} is lost``), ``.totals``, ``.notes`` what the recording lacks.
 
     Columns of ``messages``: ``ms``, ``pid``, ``tid``, ``level``, ``logger``, ``event_id``, ``event``, ``message``, ``exception_type`` and
     ``exception`` (what it was logged with: all that it says of itself), ``request`` (the name of the request in which it was logged) and
