@@ -229,6 +229,12 @@ def test_what_is_wrong_with_a_recording_elsewhere_names_its_address() -> None:
         memory.rm("/cut", recursive=True)
 
 
+@pytest.mark.parametrize("odd", ["\0bad", ["\0bad"], "file://\0bad", "\0*.nettrace"])
+def test_a_path_with_a_nul_is_told(odd: str | list[str]) -> None:
+    with pytest.raises(InputError, match="null byte"):
+        dd.dataset(odd)
+
+
 def test_a_file_system_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="memory://no/file"):
         list(dd.dataset("memory://no/file.nettrace").batches("events", "ms"))

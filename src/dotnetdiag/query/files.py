@@ -69,7 +69,7 @@ def find_recordings(
 ) -> tuple[RecordingFile, ...]:
     """The files of paths, URLs, and patterns (``*.nettrace``, ``**``) of either; those of a pattern by name, each file once.
 
-    Raises InputError for a pattern that no file has, UsageError for what is no path, and for a file system that is not there.
+    Raises InputError for a pattern that no file has and for a path with a NUL, UsageError for what is no path, and for a file system that is not there.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: dict[str, None] = {}
@@ -85,6 +85,8 @@ def find_recordings(
 def _matching(path: str, options: Mapping[str, Any]) -> Sequence[str]:
     local = _local(path)
     if local is not None:
+        if "\0" in local:
+            raise InputError(path, "embedded null byte")  # in the words of `open`; `realpath` raises ValueError
         if not has_magic(local) or os.path.exists(local):
             return [path]
         names = sorted(name for name in glob(local, recursive=True) if os.path.isfile(name))
