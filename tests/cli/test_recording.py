@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -199,6 +200,18 @@ def test_only_the_first_bytes_of_a_recording_without_an_end_are_looked_at(
     path.write_bytes(b"")
     assert recording.no_trace(recorded(path, complete=False)) is None
     assert recording.no_trace(recorded(tmp_path / "moved", complete=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "says"), [(1 << 20, "they had more than 64 KB"), (100 << 20, "buffer of 256 MB was full. A larger")]
+)
+def test_a_small_recording_that_lacks_events_does_not_blame_the_buffer_alone(
+    tmp_path: Path, size: int, says: str
+) -> None:
+    done = replace(recorded(tmp_path / "x.nettrace", complete=True), lost_events=3, size_bytes=size)
+    (line,) = recording.outcome_notes(done)
+    assert line.startswith("3 events were lost: ")
+    assert says in line
 
 
 def recorded(path: Path, *, complete: bool) -> Collected:

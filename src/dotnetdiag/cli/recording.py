@@ -27,6 +27,8 @@ OPTIONS = {"providers": "--providers", "preset": "--profile", "clr_events": "--c
 """Which option each source of providers is here."""
 HEAD_BYTES = 1 << 16
 """Of a file that may be no trace: what it is, its first bytes say."""
+MOST_IN_BUFFER = 100
+"""An event takes so many times as many bytes in the target's buffer as in the file, at most: with a stack of 100 frames and nothing else."""
 LEVELS = {0: "LogAlways", 1: "Critical", 2: "Error", 3: "Warning", 4: "Informational", 5: "Verbose"}
 
 
@@ -74,10 +76,12 @@ def outcome_notes(done: Collected) -> Iterator[str]:
     elif done.complete is False and not done.target_died:
         yield "The trace has no end: names of methods and the last events may be missing."
     if done.lost_events:
-        yield (
-            f"{done.lost_events:,} events were lost: the target's buffer of {done.buffer_mb} MB was full. A larger --buffersize "
-            "helps, and so do fewer events: fewer keywords, a lower level."
-        )
+        lost, buffer = f"{done.lost_events:,} events were lost", f"the target's buffer of {done.buffer_mb} MB was full"
+        remedy = "larger --buffersize helps, and so do fewer events: fewer keywords, a lower level."
+        if done.size_bytes > (done.buffer_mb << 20) / MOST_IN_BUFFER:
+            yield f"{lost}: {buffer}. A {remedy}"
+        else:
+            yield f"{lost}: they had more than 64 KB, which runtimes leave out, or {buffer}. Against that a {remedy}"
 
 
 def no_trace(done: Collected) -> FormatError | None:

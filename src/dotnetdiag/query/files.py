@@ -69,7 +69,8 @@ def find_recordings(
 ) -> tuple[RecordingFile, ...]:
     """The files of paths, URLs, and patterns (``*.nettrace``, ``**``) of either; those of a pattern by name, each file once.
 
-    Raises InputError for a pattern that no file has and for a path with a NUL, UsageError for what is no path, and for a file system that is not there.
+    Raises InputError for a pattern that no file has and for a path with a NUL, UsageError for what is no path, and for a file system that is not
+    there.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     found: dict[str, None] = {}
