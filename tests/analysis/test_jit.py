@@ -22,11 +22,19 @@ from dotnetdiag.trace.trace import Trace
 
 
 def compiled(
-    ms: float, number: int, name: str, size: int, tier: str = "Unknown", again: int | None = None
+    ms: float,
+    number: int,
+    name: str,
+    size: int,
+    tier: str = "Unknown",
+    again: int | None = None,
+    *,
+    of: str = "dynamicClass",
+    module: int = 1,
 ) -> tuple[Seen, Seen]:
     """The begin of a compilation and its end, a millisecond later. ``again``: the ReJITID of one that had code before."""
-    words = z16("dynamicClass") + z16(name) + z16("void  ()")
-    begin = struct.pack("<QQII", number, 1, 1, 10) + words + b"\1\0"
+    words = z16(of) + z16(name) + z16("void  ()")
+    begin = struct.pack("<QQII", number, module, 1, 10) + words + b"\1\0"
     flags = TIERS.index(tier) << 7
     end = struct.pack("<QQQIII", number, 1, 0x10000, size, 1, flags) + words + struct.pack("<H", 1)
     version = 1 if again is None else 2
@@ -223,3 +231,31 @@ def test_a_report_goes_to_another_process(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(spilled, "HELD_BYTES", 200)
     made = jit(traced(*(one for at in range(20) for one in compiled(2 * at + 1, at % 7, f"M{at % 7}", at))))
     assert pickle.loads(pickle.dumps(made)).to_json() == made.to_json()  # our own bytes, as multiprocessing sends them
+
+
+def test_what_is_made_as_the_program_runs_is_told() -> None:
+    """As by Reflection.Emit, whose modules are told to be so before their methods are compiled."""
+    modules = [(7, 1 | 4 | 8), (8, 8), (9, 1)]
+    loaded = [
+        Seen(
+            ms=0,
+            thread=1,
+            stack=(),
+            provider=RUNTIME,
+            number=compilations.MODULE,
+            payload=struct.pack("<QQII", module, 1, flags, 0) + z16("") + z16("") + struct.pack("<H", 1),
+            version=1,
+        )
+        for module, flags in modules
+    ]
+    methods = [
+        compiled(1, 1, "Made", 10, of="Proxies.Cart", module=7),
+        compiled(3, 2, "Usual", 10, of="Shop.Cart", module=8),
+        compiled(5, 3, "lambda_method1", 10),
+    ]
+    rows = jit(traced(*loaded, *(one for both in methods for one in both))).methods.to_pylist()
+    assert [(row["method"], row["dynamic"]) for row in rows] == [
+        ("Proxies.Cart.Made()", 1),
+        ("Shop.Cart.Usual()", 0),
+        ("dynamicClass.lambda_method1()", 1),
+    ]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.live.compiling import compiled
 from tests.live.recorded import record
 from tests.live.runtimes import REQUIRED, command, workload
 from tests.live.test_reference_reader import oracle
@@ -44,6 +45,32 @@ def test_the_methods_of_a_program_that_runs(events: str, tmp_path: Path) -> None
 
         dd.collect(target.pid, path, duration=3, progress=progress, **{**EVENTS, "clr_events": events})
     assert_the_same(path)
+
+
+PROXIES = """
+using System.Reflection; using System.Reflection.Emit;
+var module = AssemblyBuilder.DefineDynamicAssembly(new AssemblyName("Proxies"), AssemblyBuilderAccess.Run).DefineDynamicModule("Proxies");
+for (int at = 0; at < 40; at++)
+{
+    var type = module.DefineType("Proxy" + at, TypeAttributes.Public);
+    var code = type.DefineMethod("Answer", MethodAttributes.Public | MethodAttributes.Static, typeof(int), null).GetILGenerator();
+    code.Emit(OpCodes.Ldc_I4, at);
+    code.Emit(OpCodes.Ret);
+    type.CreateType().GetMethod("Answer").CreateDelegate<System.Func<int>>()();
+}
+"""
+
+
+@pytest.mark.parametrize("runtime", ["8", "9", "10"])
+def test_what_a_program_makes_itself_is_told(runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, environment = command(runtime)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    program, path = compiled(PROXIES, tmp_path, "proxies"), tmp_path / "jit.nettrace"
+    dd.collect(output=path, command=[*words[:-1], str(program)], preset="jit")
+    rows = dd.jit(path).methods.to_pylist()
+    made = {row["method"] for row in rows if row["dynamic"] and not row["method"].startswith("dynamicClass.")}
+    assert made == {f"Proxy{at}.Answer()" for at in range(40)}
 
 
 def assert_the_same(path: Path) -> None:

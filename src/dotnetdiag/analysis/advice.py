@@ -21,7 +21,7 @@ from dotnetdiag.analysis.finding import DEADLOCK, LEAST, SOME, WAITED_MS, Findin
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
 from dotnetdiag.analysis.gc_findings import of_gc, of_heaps
-from dotnetdiag.analysis.jit import FOREGROUND, OF_NO_MODULE, JitFold, JitReport
+from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.log_exceptions import first_line
 from dotnetdiag.analysis.logs import LogReport, LogsFold
@@ -343,7 +343,8 @@ def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
     number, took_ms = _made_at_run_time(made)
     what = "code that is compiled ahead (ReadyToRun) would spare most of it"
     if took_ms >= totals.foreground_ms / 2:
-        what = f"{number:,} of them are made as the program runs, as by Expression.Compile: keep what was compiled, to spare most of it"
+        by = "as by Expression.Compile or Reflection.Emit"
+        what = f"{number:,} of them are made as the program runs, {by}: keep what was compiled, to spare most of it"
     yield Finding(
         severity=share / 2,  # at a start it has to be
         question="jit",
@@ -352,11 +353,10 @@ def of_jit(made: JitReport, seconds: float) -> Iterator[Finding]:
 
 
 def _made_at_run_time(made: JitReport) -> tuple[int, float]:
-    """How many that a thread waited for no module has, and how long they took."""
+    """How many that a thread waited for were made by the program, and how long they took."""
     number, took_ms = 0, 0.0
-    for part in parts(made.methods, ("method", "kind", "compile_ms")):
-        own = rows_with(part["kind"], lambda kind: kind == FOREGROUND)
-        own &= rows_with(part["method"], lambda method: method is not None and method.startswith(OF_NO_MODULE))
+    for part in parts(made.methods, ("kind", "compile_ms", "dynamic")):
+        own = rows_with(part["kind"], lambda kind: kind == FOREGROUND) & (part["dynamic"].numpy() > 0)
         took = part["compile_ms"].numpy()[own]
         number, took_ms = number + int((~np.isnan(took)).sum()), took_ms + float(np.nansum(took))
     return number, took_ms

@@ -13,6 +13,7 @@ from dotnetdiag.analysis.kept_events import OTHERS, POOLED_IN_FILE, Kept, KeptEv
 from dotnetdiag.analysis.thread_ids import ThreadIds
 from dotnetdiag.events import EventSchema
 from dotnetdiag.events.columns import Coded, Text, concat
+from dotnetdiag.trace.distinct import is_among
 from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.spilled import SpilledRows
 from dotnetdiag.trace.table import EventTable
@@ -22,13 +23,18 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 JITTING, LOADED = 145, 143
 """Method/JittingStarted and Method/LoadVerbose, the begin and the end of a compilation."""
+MODULE, _DYNAMIC = 152, 4
+"""Loader/ModuleLoad, and which of its flags says that the module is made as the program runs, as by Reflection.Emit."""
 _NAME = ("MethodNamespace", "MethodName", "MethodSignature")
 _OF_END = ("MethodSize", "MethodFlags", "ReJITID")
+_MODULE_ID = "ModuleID"
+MOST_MODULES = 1 << 16
+"""Of a process, of those that it makes, that are known: who makes one for each type has many."""
 _ROW = np.dtype([
     ("ms", "f8"), ("compile_ms", "f8"), ("pid", "i8"), ("tid", "i8"), ("MethodID", "i8"), ("MethodILSize", "i8"),
-    *((name, "i8") for name in _OF_END), *((name, "i4") for name in _NAME),
+    *((name, "i8") for name in _OF_END), *((name, "i4") for name in _NAME), ("dynamic", "i4"),
 ])  # fmt: skip
-"""``compile_ms`` is NaN where no end was recorded."""
+"""``compile_ms`` is NaN where no end was recorded; ``dynamic`` is 1 of a method whose module is known to be made as the program ran."""
 _METHOD = np.dtype([("pid", "i8"), ("MethodID", "i8"), *((name, "i4") for name in _NAME)])
 MOST_METHODS = 1 << 19
 """So many are told apart, with 45 bytes each: who makes methods as it runs, and is recorded for days, has any number. The others are one."""
@@ -44,8 +50,11 @@ class Compilations:
     def __init__(self) -> None:
         self.names = MethodNames()
         self._starts = KeptEvents(
-            having(JITTING), ("MethodID", "MethodILSize"), names=dict.fromkeys(_NAME, self.names.parts)
+            having(JITTING), ("MethodID", "MethodILSize", _MODULE_ID), names=dict.fromkeys(_NAME, self.names.parts)
         )
+        self._modules = KeptEvents(having(MODULE), (_MODULE_ID, "ModuleFlags"))
+        self._dynamic = dict[int, set[int]]()
+        """Of each process the modules that are made as it runs."""
         ends = KeptEvents(having(LOADED), ("MethodID", *_OF_END))
         self._rows = ChangingRows(_ROW)
         threads = ThreadIds()
@@ -58,20 +67,37 @@ class Compilations:
         )
 
     def wants(self, schema: EventSchema) -> bool:
-        """Begins and ends."""
-        return having(JITTING, LOADED)(schema)
+        """Begins and ends, and of what modules methods are."""
+        return having(JITTING, LOADED, MODULE)(schema)
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
+        self._learn_modules(window)
         found = self._starts.events_of(window)
         if len(found):
             kept = self._starts.of(found)
             rows = np.zeros(len(kept), _ROW)
             rows["ms"], rows["pid"], rows["tid"], rows["compile_ms"] = kept.ms, kept.pid, kept.tid, np.nan
             for name, values in kept.fields.items():
-                rows[name] = whole_numbers(values)
+                if name != _MODULE_ID:
+                    rows[name] = whole_numbers(values)
+            for pid, modules in self._dynamic.items():
+                rows["dynamic"] |= (kept.pid == pid) & is_among(
+                    whole_numbers(kept[_MODULE_ID]), np.array(sorted(modules), np.int64)
+                )
             self._followed.began(kept, self._rows.append(rows))
         self._followed.feed(window)
+
+    def _learn_modules(self, window: EventTable) -> None:
+        events = self._modules.events_of(window)
+        if not len(events):
+            return
+        kept = self._modules.of(events)
+        flags = whole_numbers(kept["ModuleFlags"])
+        for row in np.flatnonzero((flags > 0) & (flags & _DYNAMIC > 0)).tolist():
+            modules = self._dynamic.setdefault(int(kept.pid[row]), set())
+            if len(modules) < MOST_MODULES:
+                modules.add(int(whole_numbers(kept[_MODULE_ID][row : row + 1])[0]))
 
     def rows(self, lost: LostBetween | None) -> SpilledRows:
         """What came until now; more may come. Where its thread has ``lost`` events an end may be that of the next compilation of a method."""

@@ -14,6 +14,7 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
 from dotnetdiag.analysis.compilations import MOST_METHODS, NO_METHOD, Compilations, CompiledMethods, MethodNames
+from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.inlining import InliningEvents, InliningTotals
 from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, having, named, others_told
@@ -52,14 +53,14 @@ _OF_TIERS = np.array(
 )
 """What is compiled in the background, where the method had code before: its end has a ReJITID then (3.1 to 10), and none where it is called."""
 OF_NO_MODULE = "dynamicClass."
-"""What names of methods begin with that were made as the program ran (3.1 to 10)."""
+"""What names of methods begin with that were made as the program ran, and are of no module (3.1 to 10)."""
 FOREGROUND, TIERED = "Foreground", "TieredCompilationBackground"
 NO_EVENTS = "no methods: none was compiled, or the recording lacks their events (record with --profile jit)"
 
 
 TOO_MANY = f"of the methods that were compiled {MOST_METHODS:,} are told apart; compilations behind them are together as {OTHERS}"
 _COLUMNS = (
-    "method", "tier", "kind", "start_ms", "compile_ms", "il_bytes", "native_bytes", "pid", "tid", "rejected",
+    "method", "tier", "kind", "start_ms", "compile_ms", "il_bytes", "native_bytes", "pid", "tid", "rejected", "dynamic",
 )  # fmt: skip
 _OF_METHODS = ("method", "count", "compile_ms", "il_bytes", "native_bytes", "pid")
 
@@ -236,8 +237,14 @@ class _Answer:
             "rejected": lambda: Scalar(
                 self._is_rejected(some).astype(np.int64), mask(is_among(row.pid, self._looking)), Kind.I8
             ),
+            "dynamic": lambda: Scalar(self._is_dynamic(some).astype(np.int64), None, Kind.I8),
         }
         return {name: made[name]() for name in names}
+
+    def _is_dynamic(self, some: Array) -> Array:
+        """Whether each was made as the program ran: in a module that was, or in none."""
+        found: Array = some["dynamic"] > 0
+        return found | rows_with(self._names.of(some), lambda name: name.startswith(OF_NO_MODULE))
 
     def _is_rejected(self, some: Array) -> Array:
         """Whether the code of each was looked for before, and was not there."""

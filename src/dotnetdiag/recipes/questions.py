@@ -176,10 +176,11 @@ def jit(source: PathText | Trace) -> JitReport:
     Columns: ``method``, ``tier`` (as TraceEvent writes it), ``kind`` (``Foreground``: a thread waited for it;
     ``TieredCompilationBackground``; None: it has no end, which would tell),
     ``start_ms``, ``compile_ms``, ``il_bytes``, ``native_bytes``, ``pid``, ``tid``, ``rejected`` (1: looked for in code that was compiled ahead,
-    and not there or not usable); None where the end of a compilation, or what else it takes, was not recorded.
+    and not there or not usable), ``dynamic`` (1: made as the program ran, as by Expression.Compile or Reflection.Emit, which nothing compiles ahead);
+    None where the end of a compilation, or what else it takes, was not recorded.
 
     It needs the keyword jit at level verbose, the keyword compilation for ``kind`` (without it the tier tells), compilationdiagnostic for
-    ``rejected``, and jittracing for ``.inlining``. Raises InputError and FormatError for a path, as ``open``.
+    ``rejected``, loader for what Reflection.Emit makes, and jittracing for ``.inlining``. Raises InputError and FormatError for a path, as ``open``.
     """
     from dotnetdiag.analysis.jit import jit as ask
 
