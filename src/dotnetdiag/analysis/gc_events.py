@@ -13,6 +13,7 @@ from dotnetdiag.analysis.condemned import INDUCED
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.gc_beginnings import BEGUN, SEGMENT, Beginnings
+from dotnetdiag.analysis.gc_stops import GcStops
 from dotnetdiag.analysis.kept_events import (
     Kept,
     KeptEvents,
@@ -63,6 +64,7 @@ _FIELDS: Mapping[int, Sequence[str]] = {
     PER_HEAP: ("HeapIndex", "CondemnReasons0", "CondemnReasons1", "CompactMechanisms", "ExpandMechanisms"),
     GLOBAL: ("NumHeaps", "GlobalMechanisms", "PauseMode", "MemoryPressure", "CondemnReasons0", "CondemnReasons1"),
 }  # fmt: skip
+_STOPS = (SUSPENDING, SUSPENDED, RESTARTED)
 SUMMED = "HeapIndex"
 """Of GC/PerHeapHistory as it is kept: of how many heaps a row is the sum."""
 PER_GENERATION = (
@@ -159,6 +161,7 @@ class GcEvents:
             number: KeptEvents(having(number), names, lists=_LISTS.get(number), places=places)
             for number, names in _FIELDS.items()
         }
+        self._stops = GcStops(*(self._kept[number] for number in _STOPS))
         self._background = {number: KeptEvents(of_source(PRIVATE, number), places=places) for number in _IN_BACKGROUND}
         self._ticks, self._starts = OfTypes(having(TICK)), OfTypes(having(START))
         self.induced = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",), places=places), _induced)
@@ -180,7 +183,10 @@ class GcEvents:
 
     def _feed(self, window: EventTable) -> None:
         self._beginnings.feed(window, self._starts)
+        self._stops.feed(window)
         for number, keeper in self._kept.items():
+            if number in _STOPS:
+                continue
             events = keeper.events_of(window)
             if number == START:
                 self._add_ticks(window, events)

@@ -13,6 +13,7 @@ from dotnetdiag.analysis.distinct import combined, places_of
 from dotnetdiag.analysis.exceptions import MOST_CHARACTERS, NO_MESSAGE, THROWN
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING, TICK
 from dotnetdiag.analysis.gc_pauses import paused
+from dotnetdiag.analysis.gc_stops import GcStops
 from dotnetdiag.analysis.kept_events import NONE, OTHERS, Kept, KeptEvents, Places, Texts, cut_at, having
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks
 from dotnetdiag.analysis.log_exceptions import first_line, text_of
@@ -61,6 +62,7 @@ class RequestCosts:
         self._places = Places()
         self._suspending = KeptEvents(having(SUSPENDING), ("Reason",), places=self._places)
         self._restarted = KeptEvents(having(RESTARTED), places=self._places)
+        self._stops = GcStops(self._suspending, self._restarted)
         self._samples = KeptEvents(lambda schema: schema.provider == SAMPLER and schema.event_id == SAMPLE, ("Type",))
         self._wanted = np.zeros(0, _OF_THREAD)
         self._sampled = np.zeros(0, _SAMPLED)
@@ -85,7 +87,7 @@ class RequestCosts:
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         with self._places.window(window):
-            for keeper in (self._ticks, self._contended, self._got, self._thrown, *self._whole):
+            for keeper in (self._ticks, self._contended, self._got, self._thrown, self._stops):
                 keeper.feed(window)
         self._ran.columns.look_at(window)
         samples = self._samples.events_of(window)
@@ -167,7 +169,7 @@ class RequestCosts:
     def told(self, spans: RequestSpans) -> Mapping[str, Array]:
         """Of which processes (ascending) the recording tells a cost, by name."""
         by_activity = {name: seen[is_among(seen, spans.with_activities)] for name, seen in self._seen.items()}
-        return {**by_activity, "gc_ms": distinct(self._suspending.all().pid.astype(np.int64))}
+        return {**by_activity, "gc_ms": self._stops.pids()}
 
     def pauses(self, lost: LostBetween | None) -> Pauses:
         """When the program was stopped; ``lost``: when its threads have lost events."""

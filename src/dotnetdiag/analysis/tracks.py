@@ -19,6 +19,7 @@ from dotnetdiag.analysis.fold import LossesToTell, fold
 from dotnetdiag.analysis.gc_collections import GcFold
 from dotnetdiag.analysis.gc_events import RESTARTED, SUSPENDING
 from dotnetdiag.analysis.gc_pauses import paused
+from dotnetdiag.analysis.gc_stops import GcStops
 from dotnetdiag.analysis.jit import JitFold
 from dotnetdiag.analysis.kept_events import KeptEvents, Places, having
 from dotnetdiag.analysis.logs import LogsFold
@@ -165,6 +166,7 @@ class PausesFold:
         self._places = Places()
         self._suspending = KeptEvents(having(SUSPENDING), ("Reason",), places=self._places)
         self._restarted = KeptEvents(having(RESTARTED), places=self._places)
+        self._stops = GcStops(self._suspending, self._restarted)
         self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
@@ -175,8 +177,7 @@ class PausesFold:
         """Take the next window."""
         self._losses.of(window)
         with self._places.window(window):
-            self._suspending.feed(window)
-            self._restarted.feed(window)
+            self._stops.feed(window)
 
     def result(self) -> Table:
         """The answer: ``start_ms duration_ms pid tid what``."""
