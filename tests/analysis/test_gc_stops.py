@@ -6,7 +6,7 @@ import struct
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.analysis.test_gc import collection, event
 from tests.analysis.traces import Seen, traced
@@ -59,7 +59,12 @@ def answers(trace: Trace, rows: int) -> tuple[list[object], object]:
     return pauses.to_pylist(), made.to_json()
 
 
-@given(st.lists(EVENTS, max_size=40), st.integers(1, 9))
+BEHIND_OTHERS = [(1, BEGIN, OTHER), (1, WENT_ON, 0), (1, BEGIN, FOR_GC), (1, COLLECTION, 0), (1, WENT_ON, 0)]
+
+
+@example(BEHIND_OTHERS, 1)
+@example(BEHIND_OTHERS[2:] + BEHIND_OTHERS, 2)
+@given(st.lists(EVENTS, min_size=5, max_size=40), st.integers(1, 9))
 def test_what_is_told_is_the_same_as_if_all_were_kept(told: list[tuple[int, int, int]], rows: int) -> None:
     trace = made_of(told)
     with pytest.MonkeyPatch.context() as patch:
