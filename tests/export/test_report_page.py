@@ -483,6 +483,21 @@ def test_the_pool_is_drawn_to_the_end_with_how_much_work_waited_when() -> None:
     assert chart["end"] == 2000.0
 
 
+@pytest.mark.parametrize("together", [1, 2, 3, 1000])
+def test_how_much_work_waited_does_not_depend_on_how_much_is_counted_at_a_time(
+    together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    queued = np.sort(rng.integers(0, 40, 60)).astype(np.float64)
+    took = [None if one > 80 else float(one) for one in rng.integers(0, 100, 60)]
+    monkeypatch.setattr(report_charts, "QUEUED_TOGETHER", together)
+    (drawn,) = chart_of("threadpool", pool([], queued.tolist(), took), 500.0)["bars"]  # type: ignore[index]
+    begun = [ms + one for ms, one in zip(queued.tolist(), took, strict=True) if one is not None]
+    times = sorted({*queued.tolist(), *begun})
+    waiting = [sum(ms <= at for ms in queued.tolist()) - sum(ms <= at for ms in begun) for at in times]
+    assert (drawn["ms"], drawn["values"]) == ([*times, 500.0], [*waiting, waiting[-1]])
+
+
 def test_methods_of_a_start_are_below_the_phase_in_which_they_were_compiled() -> None:
     phases = [
         {"phase": "the runtime starts", "start_ms": 0.0, "duration_ms": 50.0},
