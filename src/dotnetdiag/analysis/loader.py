@@ -15,15 +15,15 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_table, mask, number, texts, told_number, whole
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.groups import groups
 from dotnetdiag.analysis.intervals import covered_ms
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, having, others_told, words_of
 from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.lasting import Lasting, LastingEvents
-from dotnetdiag.analysis.pairs import first_rows, latest_rows, pairs, picked
+from dotnetdiag.analysis.pairs import first_rows, latest_rows, picked
 from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.stack_profile import StackProfile
+from dotnetdiag.analysis.type_loads import TypeLoads
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.events.layout import Kind
@@ -33,8 +33,8 @@ from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-BIND, BOUND, ATTEMPT, ASSEMBLY, MODULE, TYPE, TYPED = 290, 291, 292, 154, 152, 73, 74
-"""AssemblyLoader/Start, /Stop and /ResolutionAttempted, Loader/AssemblyLoad and /ModuleLoad, TypeLoad/Start and /Stop."""
+BIND, BOUND, ATTEMPT, ASSEMBLY, MODULE = 290, 291, 292, 154, 152
+"""AssemblyLoader/Start, /Stop and /ResolutionAttempted, Loader/AssemblyLoad and /ModuleLoad."""
 _SUCCESS = 0
 """Of ResolutionAttempted's Result."""
 NO_EVENTS = (
@@ -99,14 +99,13 @@ class LoaderFold:
             having(ASSEMBLY), ("AssemblyID",), names=("FullyQualifiedAssemblyName",), texts=self._texts
         )
         self._modules = KeptEvents(having(MODULE), ("AssemblyID",), names=("ModuleILPath",), texts=self._texts)
-        self._types = KeptEvents(having(TYPE), ("TypeLoadStartID",))
-        self._typed = KeptEvents(having(TYPED), ("TypeLoadStartID", "LoadLevel"), names=("TypeName",), texts=Texts())
+        self._types = TypeLoads()
         self._stage: Callable[[int], str] = str
         self._losses = LossesToTell()
 
     @property
-    def _plain(self) -> tuple[KeptEvents, ...]:
-        return (self._attempts, self._assemblies, self._modules, self._types, self._typed)
+    def _plain(self) -> tuple[KeptEvents | TypeLoads, ...]:
+        return (self._attempts, self._assemblies, self._modules, self._types)
 
     def wants(self, schema: EventSchema) -> bool:
         """Binds, assemblies, modules, types."""
@@ -124,14 +123,12 @@ class LoaderFold:
         """The answer."""
         made = self._binds.result("Binds", state=State.NONE)
         assemblies = self._assemblies.all()
-        types, typed = self._types.all(), self._typed.all()
-        stop = pairs(types.ms, [types.pid, types["TypeLoadStartID"]], typed.ms, [typed.pid, typed["TypeLoadStartID"]])
+        self._types.settle()
         notes = [] if len(assemblies) or len(made) else [NO_EVENTS]
         told_of = {*assemblies.pid.tolist()}
         notes += Lacking.among(told_of, told_of - {*made.pid.tolist()}).notes(NO_BINDS)
-        notes += others_told("modules, assemblies and types", [self._texts, self._typed.texts])
+        notes += others_told("modules, assemblies and types", [self._texts, self._types.texts])
         self._notes = tuple(notes)
-        loaded = picked(typed.ms, stop, np.nan) - types.ms
         binds = self._bind_columns(made)
         failed = int((made.column("stop_Success") == 0).sum())
         ms = made.column("ms")
@@ -139,15 +136,15 @@ class LoaderFold:
         return LoaderReport(
             assemblies=self._table("assemblies that were loaded", self._assembly_columns(assemblies)),
             binds=self._table("binds", binds),
-            types=self._table("types that were loaded", self._type_columns(types, typed, stop, loaded)),
+            types=self._table("types that were loaded", self._types.columns()),
             profile=made.profile(),
             totals=LoaderTotals(
                 assemblies=len(assemblies),
                 binds=len(made),
                 failed=failed,
                 bind_ms=bind_ms if len(made) else None,
-                types=int((stop >= 0).sum()),
-                type_ms=covered_ms(types.pid, types.ms, types.ms + np.nan_to_num(loaded)) if len(types) else None,
+                types=self._types.count,
+                type_ms=self._types.total_ms if len(self._types) else None,
             ),
             notes=self._notes,
         )
@@ -188,18 +185,6 @@ class LoaderFold:
             "tid": whole(assemblies.tid),
             "assembly": self._coded(assemblies["FullyQualifiedAssemblyName"]),
             "path": self._coded(picked(modules["ModuleILPath"], of, -1)),
-        }
-
-    def _type_columns(self, types: Kept, typed: Kept, stop: Array, loaded: Array) -> dict[str, Column]:
-        known = stop >= 0
-        name = picked(typed["TypeName"], stop, -1)
-        found = groups([types.pid, name], loaded, known)
-        return {
-            "type": texts(self._typed.texts.names, name[found.first]),
-            "count": whole(found.count),
-            "total_ms": number(found.total),
-            "max_ms": number(found.most),
-            "pid": whole(types.pid[found.first]),
         }
 
     def _coded(self, which: Array) -> Coded:
