@@ -13,7 +13,7 @@ from uuid import UUID
 import pyarrow
 import pytest
 from tests.analysis.test_gc import event
-from tests.analysis.test_logs import as_json
+from tests.analysis.test_logs import as_json, own
 from tests.analysis.test_requests import said as sources_said
 from tests.analysis.test_thread_pool import adjusted, begun, queued
 from tests.analysis.test_waits import begins, ends
@@ -142,6 +142,13 @@ def test_nothing_compiles_ahead_what_is_made_as_the_program_runs() -> None:
         ": 4 of them are made as the program runs, as by Expression.Compile or Reflection.Emit: keep what was compiled"
         in found.text
     )
+
+
+def test_errors_are_those_of_the_logger_that_has_most_however_many_templates_it_has() -> None:
+    told = [own(at, f"retrying {at}") for at in range(6)] + [own(9, "no room"), own(9, "no room")]
+    told += [as_json(10 + at, "rare", level=4, LoggerName="Rare", EventId=3) for at in range(3)]
+    (found,) = advice(traced(*told)).findings
+    assert found["text"] == '11 messages of level Error or worse were logged, 8 by Shop (2 of these "no room")'
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,18 @@ import json
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.analysis.traces import Seen, said, traced
 from tests.nettrace.recordings import data_of, recordings
 
 from dotnetdiag.analysis import log_exceptions, log_templates
 from dotnetdiag.analysis import logs as room
+from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.logs import NO_EVENTS, LogsFold, logs
 from dotnetdiag.analysis.request_kinds import LOGGING
 from dotnetdiag.analysis.requests import requests
+from dotnetdiag.events.columns import Text
 from dotnetdiag.trace.trace import Trace
 
 FINISHED = 2
@@ -36,9 +40,10 @@ def as_json(ms: float, text: str, exception: str = "{}", *, level: int = 2, **va
         "ExceptionJson": exception,
         "ArgumentsJson": "{}",
         "FormattedMessage": text,
+        "LoggerName": "Shop",
         **values,
     }
-    return said(ms, 1, provider=LOGGING, number=5, name="MessageJson", Level=level, LoggerName="Shop", **said_too)
+    return said(ms, 1, provider=LOGGING, number=5, name="MessageJson", Level=level, **said_too)
 
 
 def thrown(type_: str, message: str, stack: str = "") -> str:
@@ -143,6 +148,7 @@ def own(ms: float, template: str, *, level: int = 4, **arguments: str) -> Seen:
 
 
 def test_messages_without_an_event_are_told_apart_by_what_they_are_made_of() -> None:
+    first = '{"{OriginalFormat}":"it says \\"{Id}\\" \\\\","Id":"%d"}'
     told = [
         own(0, "cart {Id} is lost", Id="1"),
         own(1, "paid", level=2),
@@ -155,10 +161,12 @@ def test_messages_without_an_event_are_told_apart_by_what_they_are_made_of() -> 
         as_json(8, "and", EventId=0, ArgumentsJson='{"{OriginalFormat}":""}'),
         as_json(9, "one of .NET's", ArgumentsJson='{"{OriginalFormat}":"one"}'),
         as_json(10, "one of .NET's", ArgumentsJson='{"{OriginalFormat}":"two"}'),
+        *(as_json(11 + at, "first", EventId=0, ArgumentsJson=first % at) for at in range(3)),
     ]
     made = logs(traced(*told))
     rows = [(row["level"], row["count"], row["example"]) for row in made.by_event.to_pylist()]
     assert rows == [
+        ("Information", 3, "first"),
         ("Error", 2, "cart 1 is lost"),
         ("Error", 2, 'Käse "{OriginalFormat}":"'),
         ("Information", 2, "by a logger of somebody else"),
@@ -169,15 +177,27 @@ def test_messages_without_an_event_are_told_apart_by_what_they_are_made_of() -> 
     ]
 
 
+@given(st.lists(st.tuples(st.text(), st.text(), st.booleans()), max_size=12))
+def test_templates_are_what_json_says_whatever_is_in_them(told: list[tuple[str, str, bool]]) -> None:
+    def arguments(template: str, value: str, is_first: bool) -> str:
+        both = [("{OriginalFormat}", template), ("Id", value)]
+        return json.dumps(dict(both if is_first else both[::-1]), separators=(",", ":"))
+
+    rows, found = log_templates.templates_of(Text.from_pylist([arguments(*one) for one in told]))
+    assert rows.tolist() == [*range(len(told))]
+    assert [json.loads(f'"{one}"') for one in found.to_pylist()] == [template for template, _, _ in told]
+
+
 def test_templates_beyond_the_limit_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a program that writes each message into a template of its own."""
     monkeypatch.setattr(log_templates, "MOST_TEMPLATES", 2)
     made = logs(traced(*(own(at, f"cart {at} is lost") for at in range(6))))
     assert [(row["count"], row["example"]) for row in made.by_event.to_pylist()] == [
-        (4, "cart 2 is lost"),
+        (4, OTHERS),
         (1, "cart 0 is lost"),
         (1, "cart 1 is lost"),
     ]
+    assert room.NO_TEMPLATES in made.notes
 
 
 def test_the_exception_that_a_message_was_logged_with_is_told() -> None:

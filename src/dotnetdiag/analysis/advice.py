@@ -6,6 +6,7 @@ costs less than :data:`LEAST` is not told, nor what a program that is well does 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -377,21 +378,28 @@ def _waited_ms(made: JitReport) -> float:
 
 def _of_logs(made: LogReport) -> Iterator[Finding]:
     number = sum(made.totals.by_level.get(level, 0) for level in ERRORS)
-    first = next((row for row in made.by_event.to_pylist() if row["level"] in ERRORS), None)
-    if first is None:
+    rows = [row for row in made.by_event.to_pylist() if row["level"] in ERRORS]
+    if not rows:
         return
-    example = begin_of(str(first["example"] or ""))
+    by_logger = Counter[str]()
+    for row in rows:  # which a logger may have many of, as one that writes each message into a template of its own
+        by_logger[row["logger"]] += row["count"]
+    ((logger, count),) = by_logger.most_common(1)
+    own = [row for row in rows if row["logger"] == logger]
+    first = next((row for row in own if row["example"] != OTHERS), own[0])
+    example = "" if first["example"] == OTHERS else begin_of(str(first["example"] or ""))
     told = f'"{example}"' if example else ""
     if first["exception"]:
         told = ", with ".join(filter(None, (told, begin_of(first_line(first["exception"])))))
-    told = f" ({told})" if told else ""
+    of_them = "" if first["count"] == count else f"{first['count']:,} of these "
+    told = f" ({of_them}{told})" if told else ""
     what = (
         "1 message of level Error or worse was" if number == 1 else f"{number:,} messages of level Error or worse were"
     )
     yield Finding(
         severity=SOME,
         question="logs",
-        text=f"{what} logged, {first['count']:,} by {first['logger']}{told}",
+        text=f"{what} logged, {count:,} by {logger}{told}",
     )
 
 

@@ -18,12 +18,23 @@ from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis.answers import answer_table, texts, whole
 from dotnetdiag.analysis.distinct import combined, numbered
 from dotnetdiag.analysis.fold import LossesToTell, fold
-from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, Texts, cut_at, cut_told, number_of, others_told
+from dotnetdiag.analysis.kept_events import (
+    NONE,
+    OTHERS,
+    Kept,
+    KeptEvents,
+    Texts,
+    cut_at,
+    cut_told,
+    number_of,
+    others_told,
+)
 from dotnetdiag.analysis.log_entries import AS_JSON, FORMATTED, LEVELS, PROVIDER, filled
 from dotnetdiag.analysis.log_exceptions import ALL_CHARACTERS as OF_ALL
 from dotnetdiag.analysis.log_exceptions import FIELD, MOST_EXCEPTIONS, LoggedExceptions, text_of
 from dotnetdiag.analysis.log_rows import NO_ID, LogRows, ids_of_events, levels_of
-from dotnetdiag.analysis.log_templates import LogTemplates
+from dotnetdiag.analysis.log_templates import ALL_CHARACTERS as OF_TEMPLATES
+from dotnetdiag.analysis.log_templates import MOST_TEMPLATES, LogTemplates
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.request_kinds import IS_SERVED, IS_SHOWN
 from dotnetdiag.analysis.request_spans import SMALL_WINDOW, RequestSpans
@@ -52,6 +63,10 @@ NO_EXCEPTIONS = f"more than {MOST_EXCEPTIONS:,} different exceptions, or of more
 NO_EXCEPTIONS_OF_ALL = (
     "some messages are there as texts alone, as those of 16,000 characters and more: "
     "all are told without the exceptions that they were logged with"
+)
+NO_TEMPLATES = (
+    f"more than {MOST_TEMPLATES:,} different templates of messages without an event, or of more than {OF_TEMPLATES:,} characters, as of a program "
+    f"that writes each message into one of its own: of each logger and level those beyond are {OTHERS}"
 )
 NO_TEXTS = f"more than {MOST_MESSAGES:,} different messages, or of more than {ALL_CHARACTERS:,} characters: the texts of those beyond are not kept"
 
@@ -211,7 +226,9 @@ class LogsFold:
         notes = (*notes, *notes_of_both)
         if alike.count and self._has_rows and not rows.in_requests:
             notes = (*notes, NO_REQUESTS)
-        by_event = alike.table(self._names.names, self._messages.names, self._exceptions.names)
+        if self._templates.has_others:
+            notes = (*notes, NO_TEMPLATES)
+        by_event = alike.table(self._names.names, self._messages.names, self._exceptions.names, self._templates)
         return LogReport(
             messages=rows.table(
                 self._names.names,
@@ -333,15 +350,24 @@ class _Alike:
             counts[level] += one.count
         return {LEVELS[level]: counts[level] for level in sorted(counts) if level >= 0}
 
-    def table(self, names: Sequence[str], messages: Sequence[str], exceptions: Sequence[str]) -> dict[str, Column]:
+    def table(
+        self, names: Sequence[str], messages: Sequence[str], exceptions: Sequence[str], templates: LogTemplates
+    ) -> dict[str, Column]:
         """The columns, the most frequent first."""
         together: dict[tuple[int, ...], _Event] = {}
         for (_, *key), one in sorted(self._found.items(), key=lambda one: one[1].first):
             alike = together.setdefault(tuple(key), replace(one, count=0))
             alike.count += one.count
         rows = sorted(together.items(), key=lambda one: (-one[1].count, one[1].first))
-        examples = [_text(one.example, messages) for _, one in rows]
-        thrown = [_text(one.exception, exceptions) for _, one in rows]
+        is_of_many = [templates.is_others(key[3]) for key, _ in rows]
+        examples = [
+            OTHERS if several else _text(one.example, messages)
+            for several, (_, one) in zip(is_of_many, rows, strict=True)
+        ]
+        thrown = [
+            None if several else _text(one.exception, exceptions)
+            for several, (_, one) in zip(is_of_many, rows, strict=True)
+        ]
         logger, event, level = (np.array([key[at] for key, _ in rows], np.int64) for at in (0, 2, 4))
         return {
             "level": levels_of(level),
