@@ -47,7 +47,7 @@ _ALONE: Mapping[str, tuple[str, ...]] = {
     "threads": (f"{CLR_PROVIDER}:0x4000001c001:5", SAMPLER),
     "waits": (f"{CLR_PROVIDER}:0x40000004000:5",),
 }
-ADVISED = ("gc", "allocations", "exceptions", "contention", "threadpool", "requests", "jit", "logs")
+ADVISED = ("gc", "allocations", "exceptions", "contention", "waits", "threadpool", "requests", "jit", "logs")
 """The questions that advice asks, beside what takes processor time."""
 _ADVICE = (*(text for name in ADVISED for text in _ALONE[name]), SAMPLER)
 QUESTIONS: Mapping[str, str] = {
