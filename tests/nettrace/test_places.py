@@ -16,7 +16,7 @@ from dotnetdiag.nettrace import Block, Contents, Reader, Writer, fallback, iter_
 from dotnetdiag.nettrace.framing import Framer
 from dotnetdiag.nettrace.ids import IdMap
 from dotnetdiag.nettrace.stacks import STACK_COST, StackTable, parse_stacks
-from dotnetdiag.nettrace.type_header import read_type
+from dotnetdiag.nettrace.type_header import TypeHeader, read_type
 from dotnetdiag.wire import Cursor
 
 OPENING = (by_hand.metadata(by_hand.event_type(1)), by_hand.threads(by_hand.thread(1)))
@@ -298,7 +298,7 @@ def test_type_of_an_object_needs_all_its_bytes() -> None:
     for base in (0, 77):
         for have in range(len(TYPE)):
             assert read_type(memoryview(b"??" + TYPE[:have]), base, base + 2) == (15 if have < 15 else 26)
-        assert read_type(memoryview(b"??" + TYPE + b"?"), base, base + 2) == ("EventBlock", 2, 2, 26)
+        assert read_type(memoryview(b"??" + TYPE + b"?"), base, base + 2) == TypeHeader("EventBlock", 2, 2, 26)
 
 
 @pytest.mark.parametrize(
@@ -334,12 +334,12 @@ def test_type_of_the_greatest_version_that_is_understood_is_taken() -> None:
         for needs in (greatest, greatest + 1):
             data = struct.pack("<3Biii", 4, 4, 1, 9, needs, len(name)) + name.encode() + b"\x06"
             if needs == greatest:
-                assert read_type(memoryview(data), 0, 0) == (name, 9, needs, len(data))
+                assert read_type(memoryview(data), 0, 0) == TypeHeader(name, 9, needs, len(data))
             else:
                 with pytest.raises(FormatError, match=f"needs a reader of version {needs}"):
                     read_type(memoryview(data), 0, 0)
     data = struct.pack("<3Biii", 4, 4, 1, 9, 99, 1) + b"X\x06"
-    assert read_type(memoryview(data), 0, 0) == ("X", 9, 99, 17)
+    assert read_type(memoryview(data), 0, 0) == TypeHeader("X", 9, 99, 17)
 
 
 def object_trace(change: Callable[[bytearray, int, int], None]) -> tuple[bytes, int, int]:

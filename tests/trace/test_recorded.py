@@ -78,7 +78,7 @@ def test_a_part_says_when_it_begins_and_ends_in_every_version_and_when_it_is_cut
         ("e", 1.5, 2.25),
     ):
         data = (tmp_path / f"{name}.nettrace").read_bytes()
-        assert recorded_of(Trace(data))[:2] == pytest.approx((begin_s, end_s), abs=1e-6)
+        assert recorded_of(Trace(data)).span == pytest.approx((begin_s, end_s), abs=1e-6)
         contents = read(data)
         assert contents.info is not None
         assert contents.lost.total == 0

@@ -7,9 +7,9 @@ TraceEvent prints ``GC/Start`` where the runtime's manifest says ``GCStart_V2``,
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 from uuid import UUID
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag._patterns import pattern
 
 START, STOP = 1, 2
@@ -28,7 +28,8 @@ OPCODES: dict[int, str] = {
 """What TraceEvent calls opcodes; every other one is printed as a number."""
 
 
-class Description(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Description:
     """What is known of an event that its file does not describe. ``fields`` is a text for ``layout.parse_fields``."""
 
     name: str

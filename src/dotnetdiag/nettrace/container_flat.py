@@ -30,7 +30,7 @@ class FlatContainer(Container):
             opened = read_type(data, base, self.position)
             if isinstance(opened, int):
                 return opened
-            name, version, min_reader, opening = opened
+            name, version, min_reader, opening = opened.name, opened.version, opened.min_reader, opened.size
             start = self.position + opening
             return self._cut_or_whole(
                 data, base, final, BlockKind.TRACE, name, start, FLAT_OPENING_SIZE, 0, version, min_reader, -1

@@ -30,7 +30,7 @@ class ObjectContainer(Container):
         opened = read_type(data, base, self.position)
         if isinstance(opened, int):
             return opened
-        name, version, min_reader, opening = opened
+        name, version, min_reader, opening = opened.name, opened.version, opened.min_reader, opened.size
         if name == "Trace":
             start, size = self.position + opening, int(TRACE_SIZE)
         else:

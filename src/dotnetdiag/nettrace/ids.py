@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Container
 from itertools import count
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from dotnetdiag._dataclasses import dataclass
 
 MULTIPLIER = np.uint64(0x1E3779B97F4A7C15)
 """As in ``_kernels.pyx``: the high bits of the product choose the slot of the hash table."""
@@ -30,7 +32,8 @@ Table: TypeAlias = "npt.NDArray[np.uint32]"
 Ids: TypeAlias = "npt.NDArray[np.uint32]"
 
 
-class Snapshot(NamedTuple):
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
+class Snapshot:
     """The first ``defined`` entries of a map, as kernels read them: number (0: nothing is there) and order from 1 on.
 
     ``table`` begins with two words for each id from ``base`` on, ``near`` of them. A hash table follows where ``bits`` are

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
+from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import FormatError
 from dotnetdiag.nettrace.constants import SUPPORTED_VERSIONS, TAG_BEGIN, TAG_END, TAG_NULL, TYPE_NAME_LIMIT
 
@@ -12,7 +12,8 @@ TYPE = struct.Struct("<3Biii")
 """Three tags, version, minReaderVersion, length of the name."""
 
 
-class TypeHeader(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TypeHeader:
     """``size`` in bytes, with the tags."""
 
     name: str

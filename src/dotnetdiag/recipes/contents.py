@@ -119,7 +119,7 @@ class TraceContents(HasTable):
 def _part_of(trace: Trace) -> tuple[float, float] | None:
     if not trace.raw.source.scan.begins_late:
         return None
-    begin_s, end_s = recorded_of(trace)[:2]
+    begin_s, end_s = recorded_of(trace).span
     return round(1e3 * begin_s, 4), round(1e3 * end_s, 4)
 
 

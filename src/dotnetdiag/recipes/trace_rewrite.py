@@ -146,7 +146,7 @@ def trim(
     trace.raw.require_within(trace.raw.ticks_between(start_s, end_s))
     check_outputs([output], force=force, sources=[source], replaces=True)
     part = recorded_of(trace).between(start_s, end_s)
-    ticks = [trace.raw.meaning.ticks_at(1e9 * at) for at in part[:2]]
+    ticks = [trace.raw.meaning.ticks_at(1e9 * at) for at in part.span]
     keep = part_of(trace, time=(start_s, end_s), naming=not strict)
     return _part(trace, output, keep, force, part_ticks=(ticks[0], ticks[1]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 LostBy: TypeAlias = Callable[[int], int | None]
 """How many events a process has lost; None where that is not known."""
+_Gap: TypeAlias = tuple[int, int, int]
+"""Between which times (in ns) so many events were lost."""
 _NEVER_MS = float(NEVER) / 1e6
 _TICK_MS = 1e-6
 """Of times that were told in ns."""
@@ -54,7 +56,7 @@ class LostBetween:
         if not context.losses.lost:
             return
         told = context.gaps
-        dropped = [_Gap(*one) for one in told.dropped]
+        dropped = list(told.dropped)
         self._of_all = Spans(dropped)
         if dropped:
             self._of_process[None] = dropped
@@ -71,14 +73,14 @@ class LostBetween:
         for gap, (after, before) in zip(gaps, ns.tolist(), strict=True):
             key = _key(context, gap.capture_thread) if has_rows else (None, gap.capture_thread)
             by_thread[gap.capture_thread] -= gap.count
-            told = _Gap(after, before, gap.count)
+            told = after, before, gap.count
             self._of_process.setdefault(key[0], []).append(told)
             if gap.after is not None:
                 of_thread.setdefault(key, []).append(told)
         if len(gaps) >= GAPS_LIMIT:
             # events of one segment are in no order of time
             since = min(ns[at][0] for at, gap in enumerate(gaps) if gap.segment == gaps[-1].segment)
-            last = _Gap(int(since), NEVER, 2)
+            last = int(since), NEVER, 2
             for thread in +by_thread:
                 key = _key(context, thread) if has_rows else (None, thread)
                 self._of_process.setdefault(key[0], []).append(last)
@@ -122,18 +124,10 @@ def _key(context: Context, thread: int) -> tuple[int | None, int]:
     return (None, thread) if row is None else (row.process_id, row.os_thread_id or 0)
 
 
-class _Gap(NamedTuple):
-    """Between which times so many events were lost, in ns."""
-
-    after: int
-    before: int
-    lost: int
-
-
 class Spans:
     """Times between which events were lost, and how many: from when to when, in ns."""
 
-    def __init__(self, gaps: Sequence[tuple[int, int, int]]) -> None:
+    def __init__(self, gaps: Sequence[_Gap]) -> None:
         after, before, count = np.array(sorted(gaps), np.float64).reshape(-1, 3).T
         self._after, self._before = after / 1e6, before / 1e6
         self._sums = np.append(0.0, np.cumsum(count))

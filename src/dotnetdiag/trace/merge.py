@@ -96,7 +96,7 @@ def _sessions(
     made = dict[int, str]()
     for apart_ns, numbers, told in zip(apart, processes, recorded, strict=True):
         for pid, number in numbers.items():
-            begin_ns, end_ns = (max(0, apart_ns + round(1e9 * at)) for at in told.of(pid)[:2])
+            begin_ns, end_ns = (max(0, apart_ns + round(1e9 * at)) for at in told.of(pid).span)
             missing_ns = round(1e9 * told.missing_s(pid))
             made[number] = f"{number} {begin_ns} {end_ns}" + (f" {missing_ns}" if missing_ns else "")
     return [(SESSION, said) for _, said in sorted(made.items())]

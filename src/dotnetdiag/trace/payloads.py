@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dotnetdiag._dataclasses import dataclass
 
-class Payloads(NamedTuple):
-    """Where payloads are in the trace's buffer, and their bytes."""
+
+@dataclass(slots=True, eq=False, repr=False)  # quick to import
+class Payloads:
+    """Where payloads are in the trace's buffer, and their bytes: both in this order when unpacked."""
 
     offsets: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.uint32]
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any]]:
+        yield self.offsets
+        yield self.lengths
 
     @classmethod
     def concatenate(cls, parts: Sequence[Payloads]) -> Payloads:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dotnetdiag._dataclasses import dataclass, field
 from dotnetdiag.events.well_known import EVENT_PIPE
 from dotnetdiag.trace.distinct import distinct, ranked
 from dotnetdiag.trace.process import process_events
@@ -32,21 +32,26 @@ SESSION = "dotnetdiag.session"
 part of a recording, for how long it was recorded before.
 """
 _SAID = re.compile(r"([0-9]{1,10}) ([0-9]{1,18}) ([0-9]{1,18})(?: ([0-9]{1,18}))?", re.ASCII)
-NOBODY: Mapping[int, tuple[float, float]] = MappingProxyType({})
 
 
-class Recorded(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Recorded:
     """In seconds since the start of the trace. ``by_process``: the time of each process, where they are several and that is told."""
 
     begin_s: float
     end_s: float
-    by_process: Mapping[int, tuple[float, float]] = NOBODY
-    missing: Mapping[int, float] = MappingProxyType({})
+    by_process: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    missing: Mapping[int, float] = field(default_factory=dict)
     """For how long processes were recorded before, where of several some are of parts."""
 
     def missing_s(self, pid: int) -> float:
         """For how long a process was recorded before: this is a part."""
         return self.missing.get(pid, 0.0) if self.by_process else self.begin_s
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """From when to when."""
+        return self.begin_s, self.end_s
 
     @property
     def seconds(self) -> float:
@@ -60,7 +65,7 @@ class Recorded(NamedTuple):
 
     def of(self, pid: int) -> Recorded:
         """That of one process."""
-        return Recorded(*self.by_process.get(pid, (self.begin_s, self.end_s)))
+        return Recorded(*self.by_process.get(pid, self.span))
 
     def between(self, start_s: float | None, end_s: float | None) -> Recorded:
         """That of the part from one time to another."""
@@ -114,7 +119,7 @@ def recorded_of(trace: Trace) -> Recorded:
     missing = {int(one[1]): int(one[4]) / 1e9 for one in _said(raw.info) if one[4]}
     if begin_s:  # a part of what was merged
         missing = {pid: missing.get(pid, 0.0) + max(0.0, begin_s - begin) for pid, (begin, _) in spans.items()}
-    return whole._replace(by_process=within, missing=missing)
+    return Recorded(begin_s, end_s, within, missing)
 
 
 def _ended(trace: Trace) -> dict[int, float]:
