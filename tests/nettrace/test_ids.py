@@ -106,6 +106,39 @@ def test_first_definition_counts_until_ids_are_reset() -> None:
     ]
 
 
+@pytest.mark.parametrize("spread", [0, 3, 400, 1 << 20])
+@pytest.mark.parametrize("back", [0.0, 0.2])
+def test_ranges_mean_what_each_id_was_first_defined_as(spread: int, back: float) -> None:
+    """Ranges that follow each other, leave others out, reach back over others, lack some; wherever the first begins."""
+    rng = np.random.default_rng(spread + 1)
+    for begin in (0, 1, 63, 64, 5000, 0xFFF0_0000):
+        table, expected, snapshots, first, meaning = IdMap(), dict[int, int](), [], begin, 1
+        for _ in range(40):
+            count = int(rng.integers(0, 30))
+            meanings = np.arange(meaning, meaning + count, dtype=np.uint32)
+            meaning += count
+            if rng.random() < 0.2:
+                meanings[rng.random(count) < 0.3] = 0
+            if rng.random() < back:
+                first = max(0, first - int(rng.integers(0, 100)))
+            first = min(first, (1 << 32) - count)
+            clashes = 0
+            for number, own in enumerate(meanings.tolist(), first):
+                if own and number:
+                    clashes += expected.setdefault(number, own) != own
+            assert table.define_range(first, meanings) == clashes
+            assert len(table) == len(expected)
+            first += count + int(rng.integers(0, spread + 1))
+            if rng.random() < 0.5:
+                snapshots.append((table.snapshot(), len(expected)))
+        wanted = np.fromiter(expected, np.uint32)
+        for snapshot, defined in snapshots:
+            told = [own if at < defined else 0 for at, own in enumerate(expected.values())]
+            assert snapshot.look_up(wanted).tolist() == told
+        beside = np.array([one for one in (wanted + 1).tolist() if one not in expected], np.uint32)
+        assert not table.snapshot().look_up(beside).any()
+
+
 def test_snapshot_stays_as_it_was() -> None:
     rng = np.random.default_rng(3)
     numbers = list(dict.fromkeys(rng.integers(0, 1 << 32, 3000).tolist()))

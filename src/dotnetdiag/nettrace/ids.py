@@ -110,6 +110,8 @@ class IdMap:
         """Add entries for ids that follow each other, except where the meaning is 0; how many stand for something else and
         are not changed.
         """
+        if self._put_next(first, meanings):
+            return 0
         numbers = np.arange(first, first + len(meanings)).astype(np.uint32)
         there = self.snapshot().look_up(numbers) if first < self._beyond else np.zeros(len(meanings), np.uint32)
         fresh = (there == 0) & (meanings != 0) & (numbers != 0)
@@ -117,6 +119,25 @@ class IdMap:
         self._defined += int(np.count_nonzero(fresh))
         self._beyond = max(self._beyond, first + len(meanings))
         return int(np.count_nonzero((there != 0) & (meanings != 0) & (there != meanings)))
+
+    def _put_next(self, first: int, meanings: Ids) -> bool:
+        """Add a range that is above all others, lacks nothing, and has its place in the array: as nearly all, of which there may be one for each
+        megabyte. What others take, looking at each id, was 5 ms of a report on 75 MB. False, and nothing changes, where it is another.
+        """
+        count = len(meanings)
+        if self._ranges or not count or not 0 < first >= self._beyond or not meanings.all():
+            return False
+        defined = self._defined + count
+        base = self._base if self._defined else first // _NEAR * _NEAR
+        at = first - base
+        if at < 0 or at + count > _NEAR + _NEAR_FOR_EACH * defined:
+            return False
+        self._base = base
+        self._reach(at + count - 1)
+        self._near[at : at + count, 0] = meanings
+        self._near[at : at + count, 1] = np.arange(self._defined + 1, defined + 1)
+        self._defined, self._beyond = defined, first + count
+        return True
 
     @property
     def meanings(self) -> list[int]:
@@ -144,6 +165,13 @@ class IdMap:
         self._near = self._table[: 2 * near].reshape(-1, 2)
         self._far = self._table[2 * near :].reshape(-1, 4)
 
+    def _reach(self, last: int) -> None:
+        """Make the array so long that it has this place."""
+        if last >= len(self._near):
+            near, far = self._near, self._far
+            self._make(max(_NEAR, 2 * len(near), last + 1), self._bits)
+            self._near[: len(near)], self._far[:] = near, far
+
     def _write(self, numbers: Ids, meanings: Ids) -> None:
         fresh, defined = len(numbers), self._defined
         if not fresh:
@@ -158,10 +186,7 @@ class IdMap:
         reach = _NEAR + _NEAR_FOR_EACH * defined
         inside = (at >= 0) & (at < reach)
         last = int(at[inside].max(initial=-1))
-        if last >= len(self._near):
-            near, far = self._near, self._far
-            self._make(max(_NEAR, 2 * len(near), last + 1), self._bits)
-            self._near[: len(near)], self._far[:] = near, far
+        self._reach(last)
         self._near[at[inside]] = entries[inside, :2]
         if not inside.all():
             self._write_far(entries[~inside], defined - fresh)

@@ -253,10 +253,10 @@ class TraceState:
 
     def translation(self) -> Translation:
         """What ids stand for now; the same object until something changes."""
-        maps = (self._stack_ids, self.labels.ids, self.metadata.ids)
-        key = tuple(value for one in maps for value in (id(one), len(one)))
+        stacks, labels, metadata = self._stack_ids, self.labels.ids, self.metadata.ids
+        key = id(stacks), len(stacks), id(labels), len(labels), id(metadata), len(metadata)
         if self._translated is None or self._translated[0] != key:
-            self._translated = key, Translation(*(one.snapshot() for one in maps))
+            self._translated = key, Translation(stacks.snapshot(), labels.snapshot(), metadata.snapshot())
         return self._translated[1]
 
     def event_runs(self, part: Block | BlockRun, data: memoryview, base: int) -> Iterator[EventRun]:
