@@ -27,4 +27,5 @@ def test_the_largest_come_first_and_of_equal_ones_the_first(seed: int, kind: Kin
     known = sorted((row for row in rows if row["value"] is not None), key=lambda row: -row["value"])
     for number in (0, 1, 3, 100):
         assert largest(table, "value", number) == known[:number]
+        assert largest(table, "value", number, ["at"]) == [{"at": row["at"]} for row in known[:number]]
     assert largest(table, "value", -1) == []

@@ -69,7 +69,8 @@ def show(made: GcReport, number: int) -> None:
     columns = (*(("process",) if several else ()), "number", "gen", "reason", "type", "start ms", "pause ms", *shown)
     right = tuple(name for name in columns if name not in ("reason", "type"))
     if number:
-        rows = largest(made.collections, "pause_ms", number) or made.collections[:number].to_pylist()
+        names = (*_COLUMNS, *background)
+        rows = largest(made.collections, "pause_ms", number, names) or made.collections[:number].to_pylist()
         table(columns, [_cells(row, several, background) for row in rows], right=right, drop=_LESS)
         say_more(totals.count - len(rows))
         _show_heaps(made, several)
@@ -127,6 +128,12 @@ def _show_heaps(made: GcReport, several: bool) -> None:
     )
 
 
+_COLUMNS = (
+    *("pid", "number", "generation", "reason", "type", "start_ms", "pause_ms", "suspend_ms"),
+    *(f"{phase}_ms" for phase in _PHASES),
+    *("before_bytes", "after_bytes", "promoted_bytes"),
+)
+"""Of the table of collections, which has fifty: what is shown of each."""
 _IN_BACKGROUND = ("concurrent_mark_ms", "concurrent_sweep_ms")
 
 _LESS = (

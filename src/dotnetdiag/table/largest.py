@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from dotnetdiag.table.table import Table
 
 
-def largest(rows: Table, by: str, number: int) -> list[dict[str, Any]]:
-    """The ``number`` rows with the largest values of a column, the largest first; those without are none of them. Of a table of a million rows no
+def largest(rows: Table, by: str, number: int, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The ``number`` rows with the largest values of a column, the largest first; those without are none of them. They have the columns of these
+    ``names``, or all. Of a table of a million rows no
     others become Python's values, and no more of the column is in memory than some rows.
     """
     places, values, first = np.zeros(0, np.int64), np.zeros(0), 0
@@ -26,7 +28,8 @@ def largest(rows: Table, by: str, number: int) -> list[dict[str, Any]]:
         values = np.append(values, given) if len(values) else given
         best = np.sort(_first(values, number))  # in the order of the table still
         places, values, first = places[best], values[best], first + len(part[by])
-    columns = {name: column.to_pylist() for name, column in rows_at(rows, places[_first(values, number)]).items()}
+    found = rows_at(rows, places[_first(values, number)], names)
+    columns = {name: column.to_pylist() for name, column in found.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

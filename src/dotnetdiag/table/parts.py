@@ -32,11 +32,12 @@ def parts(rows: Table, names: Sequence[str], since: int = 0) -> Iterator[Mapping
         yield rows.made(names, first, min(first + PART_ROWS, len(rows)))
 
 
-def rows_at(rows: Table, places: npt.NDArray[np.int64]) -> dict[str, Column]:
-    """All columns of the rows at some places."""
+def rows_at(rows: Table, places: npt.NDArray[np.int64], names: Sequence[str] | None = None) -> dict[str, Column]:
+    """All columns of the rows at some places, or those of these ``names``."""
+    names = rows.columns if names is None else names
     if not isinstance(rows, SlicedTable):
-        return {name: rows[name].take(places) for name in rows.columns}
-    gathered = rows.gathered(rows.columns, places.tolist())
+        return {name: rows[name].take(places) for name in names}
+    gathered = rows.gathered(names, places.tolist())
     if gathered is not None:
         return dict(gathered)
     order = np.argsort(places, kind="stable")
@@ -46,12 +47,12 @@ def rows_at(rows: Table, places: npt.NDArray[np.int64]) -> dict[str, Column]:
     for first in sorted({place - place % each for place in ascending.tolist()}):
         last = min(first + each, len(rows))
         own = ascending[np.searchsorted(ascending, first) : np.searchsorted(ascending, last)]
-        part = rows.made(rows.columns, first, last)
+        part = rows.made(names, first, last)
         found.append({name: column.take(own - first) for name, column in part.items()})
     if not found:
-        return dict(rows.made(rows.columns, 0, 0))
+        return dict(rows.made(names, 0, 0))
     back = np.argsort(order, kind="stable")
-    return {name: concat([part[name] for part in found]).take(back) for name in rows.columns}
+    return {name: concat([part[name] for part in found]).take(back) for name in names}
 
 
 def counts(rows: Table, name: str) -> Counter[Any]:
