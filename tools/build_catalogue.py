@@ -3,12 +3,17 @@
     python tools/build_catalogue.py CLR_EVENTS_JSON [OUTPUT]
 
 The input lists providers with keywords, tasks, opcodes, maps and, for every event and version, the fields as the
-runtime's manifest has them. The output (``src/dotnetdiag/events/catalogue.json``) is the same in few bytes, one JSON
-object by provider name::
+runtime's manifest has them. The output (``src/dotnetdiag/events/catalogue.txt``) is the same in few bytes, in lines of
+cells with tabs between them: what a line tells of, its name or number, and what that is::
 
-    {"guid": …, "keywords": {name: bits}, "opcodes": {number: name}, "tasks": {number: name},
-     "maps": {name: ["value"|"bits", {number: name}, {number: other name}]},
-     "events": {id: [TraceEvent's name, manifest symbol without version, opcode, {version: [level, keywords, fields]}]}}
+    provider  name  guid            behind which come its own
+    keywords  name of the provider  name  bits  …
+    opcodes, tasks                  number  name  …
+    map       name                  "value" or "bits"  number  name  …
+    others    name of the map       number  other name  …
+    event     id                    TraceEvent's name  manifest symbol without version  opcode  version  level  keywords  fields  …
+
+It is no JSON, of which the whole has to be read to find one event, by a module that takes as long to load.
 
 ``fields`` is a text that ``dotnetdiag.events.layout.parse_fields`` reads. The same input gives the same bytes.
 """
@@ -21,7 +26,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-OUTPUT = Path(__file__).resolve().parents[1] / "src" / "dotnetdiag" / "events" / "catalogue.json"
+OUTPUT = Path(__file__).resolve().parents[1] / "src" / "dotnetdiag" / "events" / "catalogue.txt"
 
 TYPES = {
     "UInt8": "u1",
@@ -345,12 +350,26 @@ def words_of(kind: str, values: dict[str, str], words: dict[str, str]) -> list[A
 
 
 def render(catalogue: dict[str, Any]) -> str:
-    """One line per provider, so that a change shows where it is."""
-    lines = [
-        json.dumps(name) + ":" + json.dumps(provider, separators=(",", ":"), ensure_ascii=True)
-        for name, provider in catalogue.items()
-    ]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    """A line for each event and map, so that a change shows where it is."""
+    lines = list[tuple[Any, ...]]()
+    for name, provider in catalogue.items():
+        lines.append(("provider", name, provider["guid"]))
+        lines += [(kind, name, *cells(provider[kind])) for kind in ("keywords", "opcodes", "tasks")]
+        for key, (kind, words, *others) in provider["maps"].items():
+            lines.append(("map", key, kind, *cells(words)))
+            lines += [("others", key, *cells(one)) for one in others]
+        for number, (title, symbol, opcode, versions) in provider["events"].items():
+            told = [cell for version, facts in versions.items() for cell in (version, *facts)]
+            lines.append(("event", number, title, symbol, opcode, *told))
+    text = "".join("\t".join(map(str, line)) + "\n" for line in lines)
+    assert len(text.splitlines()) == len(lines), "a cell has an end of a line"
+    assert text.count("\t") == sum(len(line) - 1 for line in lines), "a cell has a tab"
+    return text
+
+
+def cells(pairs: dict[str, Any]) -> list[Any]:
+    """Keys and values, one after the other."""
+    return [cell for pair in pairs.items() for cell in pair]
 
 
 def main(arguments: list[str]) -> int:

@@ -17,7 +17,7 @@ from dotnetdiag.analysis.advice_report import NOTHING
 from dotnetdiag.analysis.nameless import CUT, NO_NAMES, NOT_TOLD
 from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.analysis.startup import NO_START, TOO_LATE
-from dotnetdiag.events.catalogue import _raw
+from dotnetdiag.events import catalogue
 from dotnetdiag.live import LiveEvents, LiveSymbols
 from dotnetdiag.live.events import OWN_PROVIDERS
 from dotnetdiag.providers.composition import compose
@@ -229,11 +229,15 @@ def test_a_question_asks_for_all_events_of_the_runtime_that_its_answer_is_made_o
     (provider,) = (one for one in session_of(kind) if one.name == CLR_PROVIDER)
     fold = asked.asked(lambda: 1.0)
     lacking = set()
-    for number, (name, *_, versions) in _raw()[CLR_PROVIDER]["events"].items():
-        version, (level, keywords, _) = max(versions.items(), key=lambda one: int(one[0]))
-        schema: Any = SimpleNamespace(provider=CLR_PROVIDER, event_id=int(number), name=name, version=int(version))
-        if fold.wants(schema) and not ((not keywords or keywords & provider.keywords) and level <= provider.level):
-            lacking.add(name)
+    known = catalogue.provider(CLR_PROVIDER)
+    assert known is not None
+    for number in known.event_ids:
+        told = catalogue.describe(CLR_PROVIDER, number, 1 << 31)
+        assert told is not None
+        schema: Any = SimpleNamespace(provider=CLR_PROVIDER, event_id=number, name=told.name, version=told.version)
+        is_sent = (not told.keywords or told.keywords & provider.keywords) and told.level <= provider.level
+        if fold.wants(schema) and not is_sent:
+            lacking.add(told.name)
     assert lacking <= OPTIONAL.keys() - ESSENTIAL.get(kind, set())
 
 

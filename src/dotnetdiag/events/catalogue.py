@@ -6,18 +6,19 @@ files have. ``resolving.py`` makes schemas of it.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 from uuid import UUID
 
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag._patterns import pattern
 from dotnetdiag.events.layout import SchemaField
 from dotnetdiag.events.names import Description
+
+_TITLE, _VERSION = 3, 4
+"""Cells of an event, and of each of its versions behind them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,89 +69,117 @@ class Provider:
 
 
 @cache
-def _raw() -> dict[str, Any]:
+def _lines() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """By name of the provider, by what they tell of, by its name or number: lines without these. A recording has dozens of the hundreds of events:
+    the cells of each are told apart when somebody asks for it.
+    """
     assert __spec__ is not None
     assert __spec__.loader is not None
     # what importlib.resources does after an import of 10 ms, and pkgutil after one of 1 ms
-    data = __spec__.loader.get_data(os.path.join(os.path.dirname(__file__), "catalogue.json"))  # type: ignore[attr-defined]  # loaders of files and archives have it
-    loaded: dict[str, Any] = json.loads(data)
-    return loaded
+    data = __spec__.loader.get_data(os.path.join(os.path.dirname(__file__), "catalogue.txt"))  # type: ignore[attr-defined]  # loaders of files and archives have it
+    made: dict[str, dict[str, dict[str, str]]] = {}
+    for line in data.decode("ascii").splitlines():
+        kind, name, cells = line.split("\t", 2)
+        if kind == "provider":
+            lines = made[name] = {"map": {}, "others": {}, "event": {}}
+        lines.setdefault(kind, {})[name] = cells
+    return made
+
+
+def _pairs(cells: str) -> dict[str, str]:
+    """Of names or numbers what stands behind each."""
+    each = iter(cells.split("\t") if cells else ())
+    return dict(zip(each, each, strict=True))
+
+
+def _event(provider: str, event_id: int) -> list[str] | None:
+    found = _lines().get(provider, {}).get("event", {}).get(str(event_id))
+    return None if found is None else found.split("\t")
+
+
+def _versions(event: Sequence[str]) -> dict[int, Sequence[str]]:
+    """Level, keywords and fields by version, lowest first."""
+    return {int(event[at]): event[at + 1 : at + _VERSION] for at in range(_TITLE, len(event), _VERSION)}
 
 
 def providers() -> tuple[str, ...]:
     """Names of the providers in the catalogue."""
-    return tuple(_raw())
+    return tuple(_lines())
 
 
 def provider(name: str) -> Provider | None:
     """A provider by name (as written), or None."""
-    return _provider(name) if name in _raw() else None
+    return _provider(name) if name in _lines() else None
 
 
 @cache
 def _provider(name: str) -> Provider:
-    entry = _raw()[name]
-    maps = {
-        key: ValueMap(
-            name=key,
-            bits=kind == "bits",
-            values=_words(values),
-            others=_words(*others),
-        )
-        for key, (kind, values, *others) in entry["maps"].items()
-    }
+    lines = _lines()[name]
     return Provider(
         name=name,
-        guid=UUID(entry["guid"]),
-        keywords=MappingProxyType(entry["keywords"]),
-        tasks=MappingProxyType({int(number): word for number, word in entry["tasks"].items()}),
-        opcodes=MappingProxyType(entry["opcodes"]),
-        maps=MappingProxyType(maps),
-        event_ids=tuple(sorted(int(number) for number in entry["events"])),
+        guid=UUID(lines["provider"][name]),
+        keywords=MappingProxyType({word: int(bits) for word, bits in _pairs(lines["keywords"][name]).items()}),
+        tasks=_words(lines["tasks"][name]),
+        opcodes=MappingProxyType(_pairs(lines["opcodes"][name])),
+        maps=MappingProxyType({key: _map(name, key) for key in lines["map"]}),
+        event_ids=tuple(sorted(map(int, lines["event"]))),
     )
 
 
-def _words(values: Mapping[str, str] = MappingProxyType({})) -> Mapping[int, str]:
-    return MappingProxyType({int(number): word for number, word in values.items()})
+@cache
+def _map(provider: str, name: str) -> ValueMap:
+    lines = _lines()[provider]
+    kind, _, values = lines["map"][name].partition("\t")
+    others = lines["others"].get(name, "")
+    return ValueMap(name=name, bits=kind == "bits", values=_words(values), others=_words(others))
+
+
+def _words(cells: str) -> Mapping[int, str]:
+    return MappingProxyType({int(number): word for number, word in _pairs(cells).items()})
 
 
 def enumeration(provider_name: str, field: SchemaField | None) -> ValueMap | None:
     """The names that the runtime gives to a field's values; None where it has none."""
-    known = provider(provider_name) if field is not None and field.map else None
-    return None if known is None or field is None else known.maps.get(field.map)
+    if field is None or field.map not in _lines().get(provider_name, {}).get("map", {}):
+        return None
+    return _map(provider_name, field.map)
 
 
 def guids() -> dict[UUID, str]:
     """Names of the providers by their ids."""
-    return {UUID(entry["guid"]): name for name, entry in _raw().items()}
+    return {UUID(lines["provider"][name]): name for name, lines in _lines().items()}
 
 
 def versions(provider: str, event_id: int) -> tuple[int, ...]:
     """Known versions of an event, lowest first."""
-    entry = _raw().get(provider, {}).get("events", {}).get(str(event_id))
-    return tuple(sorted(int(version) for version in entry[3])) if entry else ()
+    event = _event(provider, event_id)
+    return tuple(sorted(_versions(event))) if event else ()
 
 
 def title(provider: str, event_id: int) -> tuple[str, int] | None:
     """Name and opcode of an event, or None."""
-    entry = _raw().get(provider, {}).get("events", {}).get(str(event_id))
-    return (entry[0], entry[2]) if entry else None
+    event = _event(provider, event_id)
+    return (event[0], int(event[2])) if event else None
 
 
 def describe(provider: str, event_id: int, version: int) -> Description | None:
     """The event in the highest known version that is not above ``version``, or None."""
-    fitting = [number for number in versions(provider, event_id) if number <= version]
-    return _description(provider, event_id, fitting[-1]) if fitting else None
+    event = _event(provider, event_id) or ()
+    by_version = _versions(event)
+    fitting = max((number for number in by_version if number <= version), default=None)
+    return None if fitting is None else _description(event, fitting, by_version[fitting])
 
 
 def describe_any(provider: str, event_id: int) -> Description | None:
     """The event in its lowest known version, for its name only."""
-    numbers = versions(provider, event_id)
-    return _description(provider, event_id, numbers[0]) if numbers else None
+    event = _event(provider, event_id) or ()
+    by_version = _versions(event)
+    lowest = min(by_version, default=None)
+    return None if lowest is None else _description(event, lowest, by_version[lowest])
 
 
-def _description(provider: str, event_id: int, version: int) -> Description:
-    name, symbol, opcode, by_version = _raw()[provider]["events"][str(event_id)]
-    level, keywords, fields = by_version[str(version)]
+def _description(event: Sequence[str], version: int, told: Sequence[str]) -> Description:
+    name, symbol, opcode = event[:_TITLE]
+    level, keywords, fields = told
     manifest_name = f"{symbol}_V{version}" if version else symbol
-    return Description(name, manifest_name, opcode, level, keywords, version, fields)
+    return Description(name, manifest_name, int(opcode), int(level), int(keywords), version, fields)
