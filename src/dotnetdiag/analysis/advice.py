@@ -6,6 +6,7 @@ costs less than :data:`LEAST` is not told, nor what a program that is well does 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -62,6 +63,7 @@ LAST_MS, DEATH = 1000.0, 100.0
 JIT_MS, JIT_PERCENT = 100.0, 20.0
 HOT_SHARE, BUSY_SHARE = 0.3, 0.1
 """Of a method: how much of what ran is its own, and how much of the time that is on one processor."""
+POLLED = ": threads stop for the sampler where they come back from the system, and not where they work"
 FEW_SAMPLES = 10
 """Of a method that say nothing of it: between two there may be seconds in which the program would not stop for the sampler."""
 MOST_MESSAGES = 1 << 13
@@ -244,11 +246,14 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_gc(answers.gc, answers.allocations, answers.recorded)
     yield from of_heaps(answers.gc)
     yield from _of_contention(answers.contention, answers.recorded, answers.lost_by)
-    yield from of_pool(answers.threadpool, seconds, lambda: answers.cpu.profile, lambda: answers.waits.profile)
+    pool = [*of_pool(answers.threadpool, seconds, lambda: answers.cpu.profile, lambda: answers.waits.profile)]
+    yield from pool
     yield from of_waits(answers.waits, seconds)
     yield from of_deadlock(answers.cpu, answers.contention)
     yield from of_stuck_pool(answers.cpu, answers.threadpool)
-    yield from of_requests(answers.requests, answers.recorded, answers.lost_by)
+    # those that wait for threads of the pool take long because of that, all of them at once: their sum is more than the time
+    most = min((one.severity for one in pool), default=math.inf) if answers.threadpool.totals.starved_ms else math.inf
+    yield from of_requests(answers.requests, answers.recorded, answers.lost_by, slow_most=most)
     if answers.losses.damage:
         yield from of_death(answers.exceptions, answers.recorded, answers.lost_by)
     yield from of_exceptions(answers.exceptions, seconds)
@@ -422,21 +427,25 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
     rows = [row for row in worked.top(2) if not filters.is_start(row.frame)]
     if not rows or rows[0].exclusive < max(HOT_SHARE * running.total, BUSY_SHARE * seconds * 1000):
         return
-    first, own_ms, text, asked = rows[0], rows[0].exclusive, "", ""
+    first, own_ms, text, asked, where = rows[0], rows[0].exclusive, "", "", ""
     is_leaf = worked.tree.frame[worked.node] == first.frame_id
     if is_leaf.sum() < FEW_SAMPLES:
         return
     if filters.is_poll(first.frame):  # where threads stood still for the sampler is not what took the time
-        caller = _before_polls(running)
-        if caller is None:
+        found = _before_polls(running)
+        if found is None:
             return
-        first, own_ms, text = caller, caller.inclusive, " and what it calls"
+        (first, caller), where = found, POLLED
+        own_ms, text = (
+            first.inclusive,
+            " and what it calls" if caller is None else f", or {short(caller)} that calls it,",
+        )
     elif filters.is_framework(first.frame):
         asked = _asked_by(worked.take(is_leaf, "is one of these"))
     if not is_named(first.name()):
         return
     share = f"{100 * own_ms / running.total:.0f} % of the time on processors, {own_ms:,.0f} of {running.total:,.0f} ms"
-    yield Finding(severity=LEAST, question="topN", text=f"{short(first.name())}{text} took {share}{asked}")
+    yield Finding(severity=LEAST, question="topN", text=f"{short(first.name())}{text} took {share}{asked}{where}")
 
 
 def _asked_by(profile: StackProfile) -> str:
@@ -450,12 +459,36 @@ def _asked_by(profile: StackProfile) -> str:
     return "" if filters.is_framework(most) or not is_named(most.name()) else f", {share}for {short(most.name())}"
 
 
-def _before_polls(running: StackProfile) -> MethodWeight | None:
-    """Of the methods of the program (else of .NET) that threads were in when they stood still for the sampler that with the most of that time."""
+def _before_polls(running: StackProfile) -> tuple[MethodWeight, str | None] | None:
+    """Of the methods of the program (else of .NET) that threads were in when they stood still for the sampler that with the most of that time, and
+    which most of that called it: a loop that asks for the time between two pieces of work stands still there, and not in the work.
+    """
     behind = filters.hide_polls(running)
     polled = running.tree.frame[running.node] != behind.tree.frame[behind.node]
     frame, weight = own_frames(behind)[polled], running.weight[polled]
     if not (frame >= 0).any():
         return None
     most = int(np.bincount(frame[frame >= 0], weight[frame >= 0]).argmax())
-    return next(row for row in running.top(len(running.frames), inclusive=True) if row.frame_id == most)
+    first = next(row for row in running.top(len(running.frames), inclusive=True) if row.frame_id == most)
+    own = frame == most
+    return first, _caller_of(behind, behind.node[polled][own], weight[own], most)
+
+
+def _is_own(profile: StackProfile, frame: int) -> bool:
+    """Whether it is of the program."""
+    return not filters.is_framework(profile.frames[frame])
+
+
+def _caller_of(profile: StackProfile, nodes: Array, weight: Array, frame: int) -> str | None:
+    """Who calls a method of the program in most of these stacks; None where no method of the program does."""
+    tree, of_node, by_caller = profile.tree, np.bincount(nodes, weight), dict[int, float]()
+    for at in np.flatnonzero(of_node).tolist():
+        node, is_behind = at, False
+        while node > 0 and not (is_behind and tree.frame[node] != frame and _is_own(profile, int(tree.frame[node]))):
+            is_behind |= bool(tree.frame[node] == frame)
+            node = int(tree.parent[node])
+        caller = int(tree.frame[node])
+        by_caller[caller] = by_caller.get(caller, 0.0) + float(of_node[at])
+    caller = max(by_caller, key=lambda one: by_caller[one])
+    name = profile.frames[caller].name() if caller >= 0 else ""
+    return name if name and is_named(name) else None

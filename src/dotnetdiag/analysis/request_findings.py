@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis.finding import LEAST, SOME, WAITED_MS, Finding, begin_of, share_of
 from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.analysis.request_events import NO_REASON, STATUS
@@ -48,8 +50,12 @@ MANY_QUEUED = 3
 """So many that waited tell that connections may be too few."""
 
 
-def of_requests(made: RequestReport, recorded: Recorded, lost_by: LostBy | None = None) -> Iterator[Finding]:
-    """That requests failed, waited for a connection, or took far longer than others."""
+def of_requests(
+    made: RequestReport, recorded: Recorded, lost_by: LostBy | None = None, *, slow_most: float = math.inf
+) -> Iterator[Finding]:
+    """That requests failed, waited for a connection, or took far longer than others. ``slow_most``: that some took longer is no more severe than
+    this, where something is known that may be why.
+    """
     by_route, seconds = made.by_route.to_pylist(), recorded.seconds
     for kind, what in CALLS.items():
         unknown = made.totals.unknown_failures.get(kind, 0)
@@ -65,12 +71,14 @@ def of_requests(made: RequestReport, recorded: Recorded, lost_by: LostBy | None 
     told, named = list[tuple[str, str]](), set[str]()
     for kind in (*sides, "sql"):
         routes = [row for row in by_route if row["kind"] == kind and not _is_told(row, told)]
-        yield from _slow_routes(routes, kind, seconds, told)
+        for one in _slow_routes(routes, kind, seconds, told):
+            yield replace(one, severity=min(one.severity, slow_most))
         for row in routes:
             if _has_tail(row) and (kind, row["route"]) not in told and f"{kind} {row['route']}" not in named:
                 told.append((kind, row["route"]))
                 named.add(row["slow_by"] or "")
-                yield _of_tail(row, kind, seconds)
+                slow = _of_tail(row, kind, seconds)
+                yield replace(slow, severity=min(slow.severity, slow_most))
 
 
 def _is_told(row: Mapping[str, Any], told: Sequence[tuple[str, str]]) -> bool:
