@@ -22,7 +22,7 @@ from dotnetdiag.analysis.exceptions import NO_MESSAGE, ExceptionReport, Exceptio
 from dotnetdiag.analysis.finding import DEADLOCK, LEAST, SOME, WAITED_MS, Finding, begin_of, of_all, share_of, times
 from dotnetdiag.analysis.fold import FOLDED_ROWS, Fold, LossesToTell, Seconds, fold, recorded_in, results_of, seconds_of
 from dotnetdiag.analysis.gc_collections import GcFold, GcReport
-from dotnetdiag.analysis.gc_findings import of_gc, of_heaps
+from dotnetdiag.analysis.gc_findings import of_finalizers, of_gc, of_heaps
 from dotnetdiag.analysis.jit import FOREGROUND, JitFold, JitReport
 from dotnetdiag.analysis.kept_events import OTHERS
 from dotnetdiag.analysis.log_exceptions import first_line
@@ -245,6 +245,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     seconds = answers.recorded.seconds
     yield from of_gc(answers.gc, answers.allocations, answers.recorded)
     yield from of_heaps(answers.gc)
+    yield from of_finalizers(answers.gc, seconds)
     yield from _of_contention(answers.contention, answers.recorded, answers.lost_by)
     pool = [*of_pool(answers.threadpool, seconds, lambda: answers.cpu.profile, lambda: answers.waits.profile)]
     yield from pool

@@ -56,7 +56,8 @@ class GcTotals:
     ``allocated_bytes`` is the sum of what came to gen0, large and pinned objects from one collection to the next, ``allocated_bytes_per_second``
     the same by the time that this took: up to the begin of the last, since the recording began, or since the first collection of a process that ran
     before, without the times before collections of which it is not told. Pauses are those of the collections of the table; ``other_pauses_ms`` is the
-    sum of those that are of none. None: not known.
+    sum of those that are of none. ``finalizers_ms``: how long the threads that run finalizers had some to run, to the end where one still has;
+    ``finalized``: how many objects were, as far as that had an end. None: not known.
     """
 
     count: int
@@ -67,6 +68,8 @@ class GcTotals:
     pause_percent: float | None
     pauses_ms: Mapping[str, float]
     other_pauses_ms: float
+    finalizers_ms: float | None
+    finalized: int | None
     allocated_bytes: int | None
     allocated_bytes_per_second: float | None
     promoted_bytes: int | None
@@ -128,7 +131,7 @@ class GcFold:
         rows = self._rows.finish(self._events, self._words)
         method, induced, has_names, notes = self._induced([own for _, own in rows])
         notes = notes if rows else (NO_EVENTS,)
-        losses, lost = self._losses.told, self._losses.between() or None
+        losses, lost, finalizers = self._losses.told, self._losses.between() or None, self._events.finalizers
         recorded = recorded_in(self._seconds) or Recorded(0.0, 0.0)
         columns = _Columns(
             [
@@ -167,7 +170,14 @@ class GcFold:
             ),
             by_stack=answer_table("stacks of induced collections", self._by_stack(induced, has_names), notes, losses),
             induced=induced,
-            totals=_totals(columns, lengths, self._rows.induced, recorded, [pid for pid, _ in rows]),
+            totals=_totals(
+                columns,
+                lengths,
+                self._rows.induced,
+                recorded,
+                [pid for pid, _ in rows],
+                (finalizers.ms(recorded, lost=losses.lost != 0), finalizers.finalized),
+            ),
             notes=notes,
         )
 
@@ -314,7 +324,14 @@ INDUCED_BY = "induced_by"
 COLUMNS = ("pid", "number", "generation", *WORDS, *FIGURES, *COUNTS, INDUCED_BY)
 
 
-def _totals(of: _Columns, other_pauses: Array, induced: int, recorded: Recorded, pids: Sequence[int]) -> GcTotals:
+def _totals(
+    of: _Columns,
+    other_pauses: Array,
+    induced: int,
+    recorded: Recorded,
+    pids: Sequence[int],
+    finalizers: tuple[float | None, int],
+) -> GcTotals:
     times = [recorded.of(pid) for pid in pids]
     seconds = sum(time.seconds for time in times) if times else recorded.seconds
     pauses = Spread()
@@ -332,6 +349,8 @@ def _totals(of: _Columns, other_pauses: Array, induced: int, recorded: Recorded,
         pause_percent=pause_ms / seconds / 10 if seconds else None,
         pauses_ms=pauses.quantiles(),
         other_pauses_ms=float(other_pauses.sum()),
+        finalizers_ms=finalizers[0],
+        finalized=None if finalizers[0] is None else finalizers[1],
         allocated_bytes=None if allocated_bytes is None else int(allocated_bytes),
         allocated_bytes_per_second=allocated_bytes / lasted_s if allocated_bytes is not None and lasted_s > 0 else None,
         promoted_bytes=None if promoted is None else int(promoted),

@@ -13,6 +13,9 @@ from dotnetdiag.analysis.condemned import INDUCED
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.gc_beginnings import BEGUN, SEGMENT, Beginnings
+from dotnetdiag.analysis.gc_finalizers import BEGIN as FINALIZING
+from dotnetdiag.analysis.gc_finalizers import END as FINALIZED
+from dotnetdiag.analysis.gc_finalizers import Finalizers
 from dotnetdiag.analysis.gc_stops import GcStops
 from dotnetdiag.analysis.kept_events import (
     Kept,
@@ -126,7 +129,7 @@ def is_gc(schema: EventSchema) -> bool:
             schema.provider == RUNTIME
             and (
                 schema.event_id in _FIELDS
-                or schema.event_id in (TICK, TRIGGERED, BEGUN, SEGMENT)
+                or schema.event_id in (TICK, TRIGGERED, BEGUN, SEGMENT, FINALIZING, FINALIZED)
                 or schema.name == COMMITTED
             )
         )
@@ -161,6 +164,7 @@ class GcEvents:
             number: KeptEvents(having(number), names, lists=_LISTS.get(number), places=places)
             for number, names in _FIELDS.items()
         }
+        self.finalizers = Finalizers(places)
         self._stops = GcStops(*(self._kept[number] for number in _STOPS))
         self._background = {number: KeptEvents(of_source(PRIVATE, number), places=places) for number in _IN_BACKGROUND}
         self._ticks, self._starts = OfTypes(having(TICK)), OfTypes(having(START))
@@ -184,6 +188,7 @@ class GcEvents:
     def _feed(self, window: EventTable) -> None:
         self._beginnings.feed(window, self._starts)
         self._stops.feed(window)
+        self.finalizers.feed(window)
         for number, keeper in self._kept.items():
             if number in _STOPS:
                 continue

@@ -41,6 +41,8 @@ end, and so does what a program loads.
 MOST_RISE = 0.8
 """How well what they leave goes up with their order, as the correlation of ranks: those in the background leave young garbage too, now more now less.
 """
+FINALIZERS_MS, FINALIZERS_PERCENT = 500.0, 20.0
+"""So long they are told of: they take microseconds where nothing is wrong."""
 MOST_OF_PAUSES = 0.5
 INDUCED_AGGRESSIVE = 17
 """A reason that has no name, as in TraceEvent."""
@@ -59,6 +61,19 @@ def of_gc(made: GcReport, allocated: AllocationReport, recorded: Recorded) -> It
     several = [_of_one_gc(of, recorded.of(pid).seconds, f"process {pid}") for pid, of in sorted(processes.items())]
     found = [one for one in several if one is not None]
     yield from sorted(found, key=lambda one: -one.severity)[:MOST_PROCESSES]
+
+
+def of_finalizers(made: GcReport, seconds: float) -> Iterator[Finding]:
+    """That finalizers took long, or hang."""
+    took_ms = made.totals.finalizers_ms or 0.0
+    share = share_of(took_ms, seconds)
+    if took_ms >= FINALIZERS_MS and share >= FINALIZERS_PERCENT:
+        yield Finding(
+            severity=SOME,
+            question="gc",
+            text=f"finalizers ran for {took_ms:,.0f} ms, {share:.0f} % of the time: one thread runs all of them, and objects whose turn has not "
+            "come keep their memory, and what they refer to; what waits or locks in one holds up the others",
+        )
 
 
 def of_heaps(made: GcReport) -> Iterator[Finding]:

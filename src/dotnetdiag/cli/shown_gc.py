@@ -23,6 +23,8 @@ _FRAMES = 5
 """Of a stack."""
 _CALLED_BY = " < "
 _PHASES = ("mark", "plan", "relocate", "compact", "sweep", "rest")
+LONG_FINALIZERS_MS = 100.0
+"""So long they are told of."""
 
 
 def show(made: GcReport, number: int) -> None:
@@ -61,6 +63,8 @@ def show(made: GcReport, number: int) -> None:
             f"{name} {_megabytes(value)} MB{rates.get(name, '')}" for name, value in sizes.items() if value is not None
         )
     )
+    if (totals.finalizers_ms or 0.0) >= LONG_FINALIZERS_MS:
+        echo(f"finalizers ran for {totals.finalizers_ms:,.3f} ms; {totals.finalized or 0:,} objects were finalized")
     echo()
     several = len(counts(made.collections, "pid")) > 1
     background = [name for name in _IN_BACKGROUND if is_told(made.collections, name)]
