@@ -397,7 +397,7 @@ def _of_logs(made: LogReport) -> Iterator[Finding]:
     told = f'"{example}"' if example else ""
     if first["exception"]:
         told = ", with ".join(filter(None, (told, begin_of(first_line(first["exception"])))))
-    of_them = "" if first["count"] == count else f"{first['count']:,} of these "
+    of_them = "" if first["count"] in (1, count) else f"{first['count']:,} of these "
     told = f" ({of_them}{told})" if told else ""
     what = (
         "1 message of level Error or worse was" if number == 1 else f"{number:,} messages of level Error or worse were"
