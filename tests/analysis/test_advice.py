@@ -191,6 +191,14 @@ def test_some_samples_with_seconds_between_them_tell_of_no_method(count: int, is
     assert len(list(of_cpu(profile, 0.8 * count))) == is_told
 
 
+@pytest.mark.parametrize(("processors", "is_told"), [(0, False), (1, True), (2, True), (3, False)])
+def test_more_time_than_processors_have_is_not_said_to_be_theirs(processors: int, is_told: bool) -> None:
+    events = [managed(ms, thread, "Work.Spin", "Main") for ms in range(301) for thread in (1, 2, 3)]
+    (found,) = of_cpu(cpu(traced(*events)), 0.3, processors)
+    what = f"in which threads ran, or waited for one of the {processors} processors" if is_told else "on processors"
+    assert found.text == f"Work.Spin took 100 % of the time {what}, 900 of 900 ms"
+
+
 @pytest.mark.parametrize(
     ("stack", "text"),
     [

@@ -64,6 +64,8 @@ JIT_MS, JIT_PERCENT = 100.0, 20.0
 HOT_SHARE, BUSY_SHARE = 0.3, 0.1
 """Of a method: how much of what ran is its own, and how much of the time that is on one processor."""
 POLLED = ": threads stop for the sampler where they come back from the system, and not where they work"
+MORE_THAN_ALL = 1.05
+"""Samples are not quite a millisecond apart."""
 FEW_SAMPLES = 10
 """Of a method that say nothing of it: between two there may be seconds in which the program would not stop for the sampler."""
 MOST_MESSAGES = 1 << 13
@@ -260,7 +262,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
     yield from of_exceptions(answers.exceptions, seconds)
     yield from of_jit(answers.jit, seconds)
     yield from _of_logs(answers.logs)
-    yield from of_cpu(answers.cpu.ran, seconds)
+    yield from of_cpu(answers.cpu.ran, seconds, answers.runtime.processors)
 
 
 def _of_contention(made: WaitReport, recorded: Recorded, lost_by: LostBy) -> Iterator[Finding]:
@@ -419,8 +421,10 @@ def _looked_at_cpu(answers: Answers) -> tuple[bool, Sequence[str]]:
     return len(cpu) > 0, cpu.notes
 
 
-def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
-    """That one method took much of what ran."""
+def of_cpu(profile: StackProfile, seconds: float, processors: int = 0) -> Iterator[Finding]:
+    """That one method took much of what ran. The runtime's sampler does not tell what runs from what waits for one of the ``processors`` (0: not
+    known): that it counts both is said where it is more than these could run.
+    """
     if not len(profile) or profile.unit != "ms":
         return
     running = profile.in_states(State.CPU)
@@ -445,7 +449,9 @@ def of_cpu(profile: StackProfile, seconds: float) -> Iterator[Finding]:
         asked = _asked_by(worked.take(is_leaf, "is one of these"))
     if not is_named(first.name()):
         return
-    share = f"{100 * own_ms / running.total:.0f} % of the time on processors, {own_ms:,.0f} of {running.total:,.0f} ms"
+    is_more = 0 < processors * seconds * 1000 * MORE_THAN_ALL < running.total
+    what = f"in which threads ran, or waited for one of the {processors} processors" if is_more else "on processors"
+    share = f"{100 * own_ms / running.total:.0f} % of the time {what}, {own_ms:,.0f} of {running.total:,.0f} ms"
     yield Finding(severity=LEAST, question="topN", text=f"{short(first.name())}{text} took {share}{asked}{where}")
 
 

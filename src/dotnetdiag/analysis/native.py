@@ -43,6 +43,8 @@ class RuntimeFacts:
     """Of its provider those that are known to have been recorded; others may have been, of which nothing came, and not all events of these."""
     level: int = 0
     """Up to which its events are known to have been."""
+    processors: int = 0
+    """Of the machine, of several the most; 0: not known."""
 
     def of(self, pid: int) -> RuntimeFacts:
         """Of one of several processes."""
@@ -95,6 +97,7 @@ def facts_of(trace: Trace) -> Callable[[], RuntimeFacts]:
             native=frozenset(one.pid for one in trace.processes if _is_native(one)),
             keywords=keywords,
             level=level,
+            processors=max((one.processors or 0 for one in trace.processes), default=0),
         )
 
     return facts
