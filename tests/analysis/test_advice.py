@@ -191,6 +191,17 @@ def test_some_samples_with_seconds_between_them_tell_of_no_method(count: int, is
     assert len(list(of_cpu(profile, 0.8 * count))) == is_told
 
 
+@pytest.mark.parametrize("wait", ["Thread.Sleep", "Thread.Join", "WaitHandle.WaitOneNoCheck"])
+def test_who_wakes_all_the_time_does_not_take_processors_by_waiting(wait: str) -> None:
+    """Seen on 10: of twenty threads that sleep for a millisecond, again and again, the samples say that they run for a fiftieth of the time."""
+    stack = (f"System.Threading.{wait}", "Work.Poll", "Main")
+    modules = {f"System.Threading.{wait.rpartition('.')[0]}": "/x/System.Private.CoreLib.dll"}
+    events = [managed(ms, 1, *(stack if ms % 3 else ("Work.Spin", "Main"))) for ms in range(301)]
+    (found,) = of_cpu(cpu(traced(*events, modules=modules)), 0.3)
+    assert found.text.startswith("Work.Spin took 33 %")
+    assert not list(of_cpu(cpu(traced(*(managed(ms, 1, *stack) for ms in range(301)), modules=modules)), 0.3))
+
+
 @pytest.mark.parametrize(("processors", "is_told"), [(0, False), (1, True), (2, True), (3, False)])
 def test_more_time_than_processors_have_is_not_said_to_be_theirs(processors: int, is_told: bool) -> None:
     events = [managed(ms, thread, "Work.Spin", "Main") for ms in range(301) for thread in (1, 2, 3)]

@@ -429,7 +429,7 @@ def of_cpu(profile: StackProfile, seconds: float, processors: int = 0) -> Iterat
         return
     running = profile.in_states(State.CPU)
     worked = with_work(running)
-    rows = [row for row in worked.top(2) if not filters.is_start(row.frame)]
+    rows = [row for row in worked.top(3) if not filters.is_start(row.frame) and not filters.is_sleep(row.frame)]
     if not rows or rows[0].exclusive < max(HOT_SHARE * running.total, BUSY_SHARE * seconds * 1000):
         return
     first, own_ms, text, asked, where = rows[0], rows[0].exclusive, "", "", ""

@@ -275,6 +275,7 @@ _PLUMBING = (
 )
 """What queues work, goes on with it when what it awaits is done, and begins threads, likewise."""
 _IDLE = ("System.Threading.PortableThreadPool+WorkerThread", "System.Threading.LowLevelLifoSemaphore")
+_SLEEPS = ("System.Threading.Thread.Join", "System.Threading.Thread.Sleep", "System.Threading.WaitHandle.")
 _STARTS = ("System.Threading.Thread.StartCore",)
 _DYNAMIC = "dynamicClass"
 """The type of methods that were made while the program ran, such as those that ASP.NET calls an endpoint by."""
@@ -299,6 +300,11 @@ def is_idle_worker(frame: Frame) -> bool:
 def is_poll(frame: Frame) -> bool:
     """Whether a thread stands still there for the collector, or for who samples it, and goes on."""
     return frame.type_name == "System.Threading.Thread" and "PollGC" in frame.method and frame.module in _CORE
+
+
+def is_sleep(frame: Frame) -> bool:
+    """Whether a thread waits there, and does nothing else: the sampler that stops it as it wakes says that it runs."""
+    return _is_of_core(frame, _SLEEPS)
 
 
 def is_start(frame: Frame) -> bool:
