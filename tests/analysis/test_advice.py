@@ -22,7 +22,7 @@ from tests.nettrace.recordings import data_of, recordings
 from tests.trace.made import RUNTIME, z16
 
 from dotnetdiag.analysis import exceptions as exceptions_room
-from dotnetdiag.analysis.advice import FEW_SAMPLES, POLLED, advice, of_cpu, of_death, of_exceptions, of_jit
+from dotnetdiag.analysis.advice import FEW_SAMPLES, POLLED, TRACED, advice, of_cpu, of_death, of_exceptions, of_jit
 from dotnetdiag.analysis.advice_report import NOTHING, AdviceReport
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
@@ -200,6 +200,16 @@ def test_who_wakes_all_the_time_does_not_take_processors_by_waiting(wait: str) -
     (found,) = of_cpu(cpu(traced(*events, modules=modules)), 0.3)
     assert found.text.startswith("Work.Spin took 33 %")
     assert not list(of_cpu(cpu(traced(*(managed(ms, 1, *stack) for ms in range(301)), modules=modules)), 0.3))
+
+
+def test_what_the_recording_itself_takes_is_said_to_be_so() -> None:
+    stack = ("System.Diagnostics.Tracing.EventSource.WriteEventWithRelatedActivityIdCore", "Work.Run", "Main")
+    modules = {"System.Diagnostics.Tracing.EventSource": "/x/System.Private.CoreLib.dll"}
+    (found,) = of_cpu(cpu(traced(*(managed(ms, 1, *stack) for ms in range(301)), modules=modules)), 0.3)
+    assert found.text.startswith(
+        "System.Diagnostics.Tracing.EventSource.WriteEventWithRelatedActivityIdCore took 100 %"
+    )
+    assert found.text.endswith(TRACED)
 
 
 @pytest.mark.parametrize(("processors", "is_told"), [(0, False), (1, True), (2, True), (3, False)])

@@ -66,6 +66,7 @@ HOT_SHARE, BUSY_SHARE = 0.3, 0.1
 POLLED = ": threads stop for the sampler where they come back from the system, and not where they work"
 MORE_THAN_ALL = 1.05
 """Samples are not quite a millisecond apart."""
+TRACED = ": that is the recording itself; with fewer events, as those that one question needs (--profile gc), the program has it back"
 FEW_SAMPLES = 10
 """Of a method that say nothing of it: between two there may be seconds in which the program would not stop for the sampler."""
 MOST_MESSAGES = 1 << 13
@@ -445,6 +446,8 @@ def of_cpu(profile: StackProfile, seconds: float, processors: int = 0) -> Iterat
             first.inclusive,
             " and what it calls" if caller is None else f", or {short(caller)} that calls it,",
         )
+    elif filters.is_tracing(first.frame):
+        where = TRACED
     elif filters.is_framework(first.frame):
         asked = _asked_by(worked.take(is_leaf, "is one of these"))
     if not is_named(first.name()):

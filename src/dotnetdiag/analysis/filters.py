@@ -189,10 +189,11 @@ def hide_nameless(profile: P) -> P:
 
 def hide_tracing(profile: P) -> P:
     """Methods of .NET that write events are left out: whose stack an event has called them."""
-    return _without(profile, _frame_mask(profile, _is_tracing))
+    return _without(profile, _frame_mask(profile, is_tracing))
 
 
-def _is_tracing(frame: Frame) -> bool:
+def is_tracing(frame: Frame) -> bool:
+    """Whether it is one of .NET's that write events, for who records."""
     return is_framework(frame) and frame.namespace.startswith("System.Diagnostics.Tracing")
 
 
