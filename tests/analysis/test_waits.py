@@ -16,7 +16,7 @@ from dotnetdiag.analysis.advice import AdviceFold
 from dotnetdiag.analysis.fold import fold
 from dotnetdiag.analysis.native import RuntimeFacts
 from dotnetdiag.analysis.profile import COLUMNS
-from dotnetdiag.analysis.stuck import Stuck
+from dotnetdiag.analysis.stuck import WAITED, Stuck
 from dotnetdiag.analysis.tasks import TasksFold
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold
 from dotnetdiag.analysis.waits import (
@@ -25,7 +25,6 @@ from dotnetdiag.analysis.waits import (
     MANAGED_IDS,
     NO_CONTENTION,
     NO_OWNERS,
-    WAITED,
     WAITS,
     ContentionFold,
     WaitsFold,
@@ -260,6 +259,23 @@ def test_a_lock_that_another_got_since_closes_no_circle(
     assert bool(Stuck(made.waits, Recorded(0.0, 1.0)).circle) == in_circle
     monkeypatch.setattr(table, "PIECE_ROWS", 2)
     assert bool(Stuck(made.waits, Recorded(0.0, 1.0)).circle) == in_circle
+
+
+@pytest.mark.parametrize(("woken", "in_circle"), [(None, True), (99, True), (300, False)])
+def test_who_has_woken_and_waits_on_does_not_wait_for_who_had_the_lock_at_first(
+    woken: int | None, in_circle: bool
+) -> None:
+    """Seen on 9 and 10: a third thread had taken the lock, which no event tells, and all went on when it let go."""
+    told = [wants(100, 1, "A.M", lock=1, owner=2), wants(200, 2, "A.N", lock=2, owner=1)]
+    wakes = (
+        []
+        if woken is None
+        else [Seen(ms=woken, thread=1, stack=(), provider=RUNTIME, number=WAITED, payload=bytes(2), version=0)]
+    )
+    (made,) = fold(traced(*sorted([*told, *wakes], key=lambda one: one.ms)), ContentionFold(seconds=1.0))
+    found = Stuck(made.waits, Recorded(0.0, 1.0), woken=made.woken)
+    assert (found.threads, bool(found.circle)) == (2, in_circle)
+    assert any("wait for each other" in note for note in made.notes) == in_circle
 
 
 def test_who_only_waits_for_a_circle_is_not_in_it() -> None:

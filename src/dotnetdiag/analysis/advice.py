@@ -269,7 +269,7 @@ def _findings(answers: Answers) -> Iterator[Finding]:
 def _of_contention(made: WaitReport, recorded: Recorded, lost_by: LostBy) -> Iterator[Finding]:
     totals, seconds = made.totals, recorded.seconds
     if totals.unfinished:
-        stuck = Stuck(made.waits, recorded, lost_by, given_up=made.given_up)
+        stuck = Stuck(made.waits, recorded, lost_by, given_up=made.given_up, woken=made.woken)
         severity = DEADLOCK if stuck.circle else share_of(stuck.longest_ms, seconds)
         # of threads that take turns at a lock one always waits: for no longer than others have, that is no more than what is told below
         is_usual = not stuck.circle and stuck.longest_ms <= totals.max_ms

@@ -9,11 +9,16 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from dotnetdiag.analysis.distinct import combined
+from dotnetdiag.analysis.kept_events import KeptEvents, having
 from dotnetdiag.analysis.method_words import is_named, short
+from dotnetdiag.events import EventSchema
 from dotnetdiag.table import Table
 from dotnetdiag.trace.lost_between import LostBy
 from dotnetdiag.trace.recorded import Recorded
+from dotnetdiag.trace.table import EventTable
 
+WAITED = 302
+"""WaitHandleWait/Stop."""
 MOST_METHODS = 2
 MOST_PAIRS = 4
 EDGE_MS = 0.5
@@ -90,6 +95,29 @@ def _owners(waits: Table, still: Mapping[_Key, _Row]) -> dict[_Key, int]:
     return made
 
 
+class Woken:
+    """Takes windows; ``ms`` is when each thread last ended a wait, of those that .NET 9 and later tell of. Who has woken within a contention and goes
+    on waiting was let go by who had the lock: another, who came without a wait, and of whom nothing tells, was quicker.
+    """
+
+    def __init__(self) -> None:
+        self._ends = KeptEvents(having(WAITED))
+        self.ms = dict[_Key, float]()
+
+    def wants(self, schema: EventSchema) -> bool:
+        """Ends of waits."""
+        return self._ends.wants(schema)
+
+    def feed(self, window: EventTable) -> None:
+        """Take the next window."""
+        found = self._ends.events_of(window)
+        if len(found):
+            ends = self._ends.of(found)
+            last = len(ends) - 1 - combined([ends.pid[::-1], ends.tid[::-1]], len(ends))[0]
+            keys = zip(ends.pid[last].tolist(), ends.tid[last].tolist(), strict=True)
+            self.ms.update(zip(keys, ends.ms[last].tolist(), strict=True))
+
+
 class Stuck:
     """Threads that wait for a lock when the recording ends, for :data:`STILL_MS` and more, or for each other: those of these ``waits`` whose last has
     no end. Not those of a process that has lost events, or of which that is not told: the end may be among them.
@@ -102,8 +130,9 @@ class Stuck:
         lost_by: LostBy | None = None,
         *,
         given_up: Mapping[tuple[int, int], int] = MappingProxyType({}),
+        woken: Mapping[tuple[int, int], float] = MappingProxyType({}),
     ) -> None:
-        """``lost_by``: what each process has lost, where that is known; else it may be what the recording has. ``given_up`` as of
+        """``lost_by``: what each process has lost, where that is known; else it may be what the recording has. ``given_up`` and ``woken`` as of
         :class:`.waits.WaitReport`.
         """
         self.threads, self.longest_ms = 0, 0.0
@@ -124,7 +153,9 @@ class Stuck:
             if row.is_open and is_whole[key[0]] and given_up.get(key) != row.number
         }
         owner = _owners(waits, is_open) if len(is_open) > 1 else {}
-        in_circle = _in_circles(owner)
+        in_circle = _in_circles(
+            {key: who for key, who in owner.items() if woken.get(key, -np.inf) <= is_open[key].start_ms}
+        )
         self.circle = sorted((pid, tid, owner[pid, tid]) for pid, tid in in_circle)
         waited = {key: 1000.0 * recorded.of(key[0]).end_s - row.start_ms for key, row in is_open.items()}
         keys = sorted(

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dotnetdiag._dataclasses import dataclass, field
+from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, whole
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.filters import are_tries
@@ -27,7 +27,7 @@ from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.running_groups import KeyedGroups
 from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stuck import Stuck
+from dotnetdiag.analysis.stuck import WAITED, Stuck, Woken
 from dotnetdiag.events import Column, EventSchema, Scalar
 from dotnetdiag.events.columns import Coded, Text
 from dotnetdiag.events.layout import Kind
@@ -38,7 +38,7 @@ from dotnetdiag.trace.trace import Trace
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-CONTENDED, GOT, WAITS, WAITED = 81, 91, 301, 302
+CONTENDED, GOT, WAITS = 81, 91, 301
 """Contention/Start and /Stop, WaitHandleWait/Start and /Stop."""
 SOURCES = ("Wait", "MonitorWait", "Contention")
 """WaitSource as the runtime has it (unknown: Wait), and waits of threads that want a lock."""
@@ -77,7 +77,8 @@ class WaitTotals:
 class WaitReport(Report):
     """``waits``: a row for each, in the order of their begins. ``by_method``, ``by_lock`` and ``by_owner`` (who waited for whom): those that took
     most time first; ``unfinished`` of them have no end, and count in no time. ``profile``: the stacks of who waited, in ms, which ``stacks`` makes
-    when somebody asks. ``given_up``: by process and id the last of a thread that it may have given up, of which the runtime tells no end.
+    when somebody asks. ``given_up``: by process and id the last of a thread that it may have given up, of which the runtime tells no end. ``woken``:
+    likewise when a thread last ended a wait (ms), where that is recorded and contention asked.
     ``thread_names``: by process (0: not told) and id. ``notes``: what the recording lacks.
     """
 
@@ -90,6 +91,7 @@ class WaitReport(Report):
     by_owner: Table
     stacks: Callable[[], StackProfile] = field(repr=False, compare=False)
     given_up: Mapping[tuple[int, int], int] = field(repr=False)
+    woken: Mapping[tuple[int, int], float] = field(repr=False, default_factory=dict)
     thread_names: Mapping[tuple[int, int], str] = field(repr=False)
     totals: WaitTotals
 
@@ -130,23 +132,28 @@ class ContentionFold:
             KeptEvents(having(GOT), ("DurationNs",)),
             lasted=_told_ms,
         )
+        self._woken = Woken()
         self._losses = LossesToTell()
 
     def wants(self, schema: EventSchema) -> bool:
-        """Begins and ends of contentions."""
-        return self._events.wants(schema)
+        """Begins and ends of contentions, and ends of waits."""
+        return self._events.wants(schema) or self._woken.wants(schema)
 
     def feed(self, window: EventTable) -> None:
         """Take the next window."""
         self._losses.of(window)
         self._events.feed(window)
+        self._woken.feed(window)
 
     def result(self) -> WaitReport:
         """The answer, of what came until now; more may come, and another be asked for."""
         made = _with_ids(_Answer(self._events.result("Contention"), is_lock=True).report(NO_CONTENTION), self._runtime)
+        made = replace(made, woken=dict(self._woken.ms))
         recorded = recorded_in(self._seconds) if made.totals.unfinished else None
-        stuck = None if recorded is None else Stuck(made.waits, recorded, self._losses.lost_by, given_up=made.given_up)
-        return made if stuck is None or not stuck.threads else made.with_notes((*made.notes, stuck.text()))
+        if recorded is None:
+            return made
+        stuck = Stuck(made.waits, recorded, self._losses.lost_by, given_up=made.given_up, woken=made.woken)
+        return made.with_notes((*made.notes, stuck.text())) if stuck.threads else made
 
 
 class WaitsFold:
