@@ -491,7 +491,9 @@ def test_how_much_work_waited_does_not_depend_on_how_much_is_counted_at_a_time(
     queued = np.sort(rng.integers(0, 40, 60)).astype(np.float64)
     took = [None if one > 80 else float(one) for one in rng.integers(0, 100, 60)]
     monkeypatch.setattr(report_charts, "QUEUED_TOGETHER", together)
-    (drawn,) = chart_of("threadpool", pool([], queued.tolist(), took), 500.0)["bars"]  # type: ignore[index]
+    chart = chart_of("threadpool", pool([], queued.tolist(), took), 500.0)
+    assert chart is not None
+    (drawn,) = chart["bars"]
     begun = [ms + one for ms, one in zip(queued.tolist(), took, strict=True) if one is not None]
     times = sorted({*queued.tolist(), *begun})
     waiting = [sum(ms <= at for ms in queued.tolist()) - sum(ms <= at for ms in begun) for at in times]

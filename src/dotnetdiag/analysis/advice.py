@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field, replace
-from dotnetdiag.analysis import filters, nameless
+from dotnetdiag.analysis import nameless
 from dotnetdiag.analysis.advice_report import AdviceReport, Said, report_of
 from dotnetdiag.analysis.allocations import AllocationReport, AllocationsFold
+from dotnetdiag.analysis.cpu_findings import of_cpu
 from dotnetdiag.analysis.distinct import rows_with
 from dotnetdiag.analysis.exceptions import NO_MESSAGE, ExceptionReport, ExceptionsFold
 from dotnetdiag.analysis.finding import DEADLOCK, LEAST, SOME, WAITED_MS, Finding, begin_of, of_all, share_of, times
@@ -31,12 +32,9 @@ from dotnetdiag.analysis.method_words import is_named, short
 from dotnetdiag.analysis.native import NO_SAMPLER, NO_STATES, RuntimeFacts, are_states_told, facts_of
 from dotnetdiag.analysis.pairs import rest_of_overlaps
 from dotnetdiag.analysis.pool_findings import of_pool
-from dotnetdiag.analysis.profile import MethodWeight, State
 from dotnetdiag.analysis.request_findings import of_requests
 from dotnetdiag.analysis.requests import RequestReport, RequestsFold
 from dotnetdiag.analysis.sample_sums import Sampled, SampledFold
-from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import own_frames, with_work
 from dotnetdiag.analysis.stuck import Stuck
 from dotnetdiag.analysis.thread_pool import ThreadPoolFold, ThreadPoolReport
 from dotnetdiag.analysis.wait_findings import of_deadlock, of_stuck_pool, of_waits
@@ -61,14 +59,6 @@ QUOTED_OF = 20
 LAST_MS, DEATH = 1000.0, 100.0
 """So long before the end an exception that nobody caught may be it, and how much that weighs."""
 JIT_MS, JIT_PERCENT = 100.0, 20.0
-HOT_SHARE, BUSY_SHARE = 0.3, 0.1
-"""Of a method: how much of what ran is its own, and how much of the time that is on one processor."""
-POLLED = ": threads stop for the sampler where they come back from the system, and not where they work"
-MORE_THAN_ALL = 1.05
-"""Samples are not quite a millisecond apart."""
-TRACED = ": that is the recording itself; with fewer events, as those that one question needs (--profile gc), the program has it back"
-FEW_SAMPLES = 10
-"""Of a method that say nothing of it: between two there may be seconds in which the program would not stop for the sampler."""
 MOST_MESSAGES = 1 << 13
 """Of exceptions, that are told apart: the most frequent is quoted where it is that of many."""
 ERRORS = ("Error", "Critical")
@@ -420,85 +410,3 @@ def _looked_at_cpu(answers: Answers) -> tuple[bool, Sequence[str]]:
     if len(cpu) and not are_states_told(cpu.state, answers.cpu.count, runtime):
         return False, (NO_STATES,)
     return len(cpu) > 0, cpu.notes
-
-
-def of_cpu(profile: StackProfile, seconds: float, processors: int = 0) -> Iterator[Finding]:
-    """That one method took much of what ran. The runtime's sampler does not tell what runs from what waits for one of the ``processors`` (0: not
-    known): that it counts both is said where it is more than these could run.
-    """
-    if not len(profile) or profile.unit != "ms":
-        return
-    running = profile.in_states(State.CPU)
-    worked = with_work(running)
-    rows = [row for row in worked.top(3) if not filters.is_start(row.frame) and not filters.is_sleep(row.frame)]
-    if not rows or rows[0].exclusive < max(HOT_SHARE * running.total, BUSY_SHARE * seconds * 1000):
-        return
-    first, own_ms, text, asked, where = rows[0], rows[0].exclusive, "", "", ""
-    is_leaf = worked.tree.frame[worked.node] == first.frame_id
-    if is_leaf.sum() < FEW_SAMPLES:
-        return
-    if filters.is_poll(first.frame):  # where threads stood still for the sampler is not what took the time
-        found = _before_polls(running)
-        if found is None:
-            return
-        (first, caller), where = found, POLLED
-        own_ms, text = (
-            first.inclusive,
-            " and what it calls" if caller is None else f", or {short(caller)} that calls it,",
-        )
-    elif filters.is_tracing(first.frame):
-        where = TRACED
-    elif filters.is_framework(first.frame):
-        asked = _asked_by(worked.take(is_leaf, "is one of these"))
-    if not is_named(first.name()):
-        return
-    is_more = 0 < processors * seconds * 1000 * MORE_THAN_ALL < running.total
-    what = f"in which threads ran, or waited for one of the {processors} processors" if is_more else "on processors"
-    share = f"{100 * own_ms / running.total:.0f} % of the time {what}, {own_ms:,.0f} of {running.total:,.0f} ms"
-    yield Finding(severity=LEAST, question="topN", text=f"{short(first.name())}{text} took {share}{asked}{where}")
-
-
-def _asked_by(profile: StackProfile) -> str:
-    """The method of the program for which .NET did most of this, as a part of a sentence; nothing where none has half of it."""
-    frame = own_frames(profile)
-    weights = np.bincount(frame[frame >= 0], profile.weight[frame >= 0])
-    if not len(weights) or weights.max() < profile.total / 2:
-        return ""
-    most = profile.frames[int(weights.argmax())]
-    share = "" if weights.max() >= profile.total else f"{weights.max():,.0f} ms of it "
-    return "" if filters.is_framework(most) or not is_named(most.name()) else f", {share}for {short(most.name())}"
-
-
-def _before_polls(running: StackProfile) -> tuple[MethodWeight, str | None] | None:
-    """Of the methods of the program (else of .NET) that threads were in when they stood still for the sampler that with the most of that time, and
-    which most of that called it: a loop that asks for the time between two pieces of work stands still there, and not in the work.
-    """
-    behind = filters.hide_polls(running)
-    polled = running.tree.frame[running.node] != behind.tree.frame[behind.node]
-    frame, weight = own_frames(behind)[polled], running.weight[polled]
-    if not (frame >= 0).any():
-        return None
-    most = int(np.bincount(frame[frame >= 0], weight[frame >= 0]).argmax())
-    first = next(row for row in running.top(len(running.frames), inclusive=True) if row.frame_id == most)
-    own = frame == most
-    return first, _caller_of(behind, behind.node[polled][own], weight[own], most)
-
-
-def _is_own(profile: StackProfile, frame: int) -> bool:
-    """Whether it is of the program."""
-    return not filters.is_framework(profile.frames[frame])
-
-
-def _caller_of(profile: StackProfile, nodes: Array, weight: Array, frame: int) -> str | None:
-    """Who calls a method of the program in most of these stacks; None where no method of the program does."""
-    tree, of_node, by_caller = profile.tree, np.bincount(nodes, weight), dict[int, float]()
-    for at in np.flatnonzero(of_node).tolist():
-        node, is_behind = at, False
-        while node > 0 and not (is_behind and tree.frame[node] != frame and _is_own(profile, int(tree.frame[node]))):
-            is_behind |= bool(tree.frame[node] == frame)
-            node = int(tree.parent[node])
-        caller = int(tree.frame[node])
-        by_caller[caller] = by_caller.get(caller, 0.0) + float(of_node[at])
-    caller = max(by_caller, key=lambda one: by_caller[one])
-    name = profile.frames[caller].name() if caller >= 0 else ""
-    return name if name and is_named(name) else None

@@ -175,6 +175,11 @@ def hide(profile: P, pattern: str) -> P:
     return _without(profile, _matching(profile, pattern))
 
 
+def hide_frame(profile: P, frame: int) -> P:
+    """A frame by its number is left out."""
+    return _without(profile, np.arange(len(profile.frames)) == frame)
+
+
 def hide_framework(profile: P) -> P:
     """Frames of .NET and the system are left out: their time goes to the program's methods that called them."""
     return _without(profile, _frame_mask(profile, is_framework))

@@ -13,15 +13,9 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 def covered_ms(pid: Array, start_ms: Array, stop_ms: Array) -> float:
     """The time that is in at least one interval of its process; what is in several counts once."""
-    total = 0.0
-    for one in distinct(pid).tolist():
-        rows = np.flatnonzero(pid == one)
-        order = rows[np.argsort(start_ms[rows], kind="stable")]
-        start, stop = start_ms[order], stop_ms[order]
-        reached = np.maximum.accumulate(stop)
-        before = np.append(-np.inf, reached[:-1])
-        total += float(np.maximum(stop - np.maximum(start, before), 0.0).sum())
-    return total
+    cover = RunningCover()
+    cover.add(pid, start_ms, stop_ms)
+    return cover.ms
 
 
 class RunningCover:
