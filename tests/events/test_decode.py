@@ -494,7 +494,7 @@ def test_thousands_of_fields_of_one_name_are_named_in_steps_of_their_number() ->
             return super().__contains__(name)
 
     taken = Counting()
-    names = [program._unique("a", taken) for _ in range(3000)]
+    names = [program.unique_name("a", taken) for _ in range(3000)]
     assert len(set(names)) == 3000
     assert names[:3] == ["a", "a#2", "a#3"]
     assert Counting.steps <= 3 * 3000

@@ -24,7 +24,7 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 Selection: TypeAlias = Sequence[str] | None
 
 
-_DTYPES: dict[Kind, str] = {
+DTYPES: dict[Kind, str] = {
     Kind.CHAR: "<u2",
     Kind.CHAR8: "u1",
     Kind.I1: "i1",
@@ -43,9 +43,10 @@ _DTYPES: dict[Kind, str] = {
     Kind.VARINT: "<i8",
     Kind.VARUINT: "<u8",
 }
+BOOLS = frozenset({Kind.BOOL, Kind.BOOL32})
 LOCATED_RATIO = 2
 """Fields that point into the payload may have so many times its bytes together. Each of those that are written has its own."""
-_ENCODINGS = {Kind.Z16: "utf16", Kind.TEXT16: "utf16", Kind.Z8: "utf8", Kind.TEXT8: "utf8"}
+ENCODINGS = {Kind.Z16: "utf16", Kind.TEXT16: "utf16", Kind.Z8: "utf8", Kind.TEXT8: "utf8"}
 
 
 def _scalar(raw: Array, kind: Kind, valid: Mask | None) -> Scalar:
@@ -54,7 +55,7 @@ def _scalar(raw: Array, kind: Kind, valid: Mask | None) -> Scalar:
         return Scalar(raw.view(np.uint8) != 0, valid, kind)
     if kind == Kind.BOOL32:
         return Scalar(raw.view("<u4") != 0, valid, kind)
-    return Scalar(raw.view(_DTYPES[kind]), valid, kind)
+    return Scalar(raw.view(DTYPES[kind]), valid, kind)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)  # quick to import
@@ -126,7 +127,7 @@ def has_field(fields: Sequence[SchemaField], path: str) -> bool:
         layout = field.layout
         if layout.kind == Kind.PAD:
             continue
-        names = {field.name, _unique(field.name, taken)}
+        names = {field.name, unique_name(field.name, taken)}
         while layout.element is not None:
             layout = layout.element
         rests = [path[len(name) + 1 :] for name in names if path.startswith(name + ".")]
@@ -147,7 +148,7 @@ def _select(selection: Selection, name: str, unique: str) -> tuple[bool, Selecti
     return bool(inner), inner
 
 
-def _unique(name: str, taken: dict[str, int]) -> str:
+def unique_name(name: str, taken: dict[str, int]) -> str:
     """``name``, or the first of ``name#2``, ``name#3``, … that is free; ``taken`` has the number last tried."""
     made = name
     while made in taken:
@@ -155,6 +156,11 @@ def _unique(name: str, taken: dict[str, int]) -> str:
         made = f"{name}#{taken[name]}"
     taken[made] = 1
     return made
+
+
+def not_in_front(name: str, layout: Layout) -> FormatError:
+    """Of a value whose count stands nowhere."""
+    return FormatError(f"{name} is counted by {layout.count_field}, which is not in front of it", where="fields")
 
 
 class _Builder:
@@ -188,7 +194,7 @@ class _Builder:
             if field.name in counted:
                 keep = keeps[field.name] = self.registers
                 self.registers += 1
-            unique = field.name if field.layout.kind == Kind.PAD else _unique(field.name, taken)
+            unique = field.name if field.layout.kind == Kind.PAD else unique_name(field.name, taken)
             wanted, inner = _select(selection, field.name, unique)
             node = self.value(field.name, field.layout, wanted, inner, keep, keeps)
             if node is not None and wanted:
@@ -233,9 +239,7 @@ class _Builder:
         self.locations = self.locations or layout.count_at in (Count.REL, Count.DATA)
         if layout.count_at == Count.FIELD:
             if layout.count_field not in keeps:
-                raise FormatError(
-                    f"{name} is counted by {layout.count_field}, which is not in front of it", where="fields"
-                )
+                raise not_in_front(name, layout)
             param = keeps[layout.count_field]
         unit = unit_size(layout, self.pointer_size)
         program: Program | None = None
@@ -377,9 +381,9 @@ class _Run:
         starts, lengths = pairs[: self.rows], pairs[self.rows :]
         if kind in (Kind.BYTES, Kind.OPAQUE):
             return Bytes(*kernels.gather(self.buffer, starts, lengths), valid)
-        if kind in _ENCODINGS:
+        if kind in ENCODINGS:
             known = kind == Kind.Z16 and self.walked.ascii[node.slot]
-            text = Text.from_spans(Spans(self.buffer, starts, lengths, _ENCODINGS[kind], known), valid)
+            text = Text.from_spans(Spans(self.buffer, starts, lengths, ENCODINGS[kind], known), valid)
             if not self.lazy_text:
                 text.load()
             return text
@@ -408,7 +412,7 @@ class _Run:
         if total * cost > self.room.left:
             raise NoRoom(self.costs_of_payloads(numbers * cost), self.room.left)
         self.room.left -= total * cost
-        if not last and element.kind in _DTYPES | {Kind.BOOL: "", Kind.BOOL32: ""}:
+        if not last and element.kind in DTYPES.keys() | BOOLS:
             return ListOf(offsets, _scalar(kernels.gather(self.buffer, starts, lengths)[1], element.kind, None), valid)
         if last:
             ops, registers = self.program.ops, self.program.registers

@@ -12,10 +12,11 @@ from functools import lru_cache
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field
-from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct, decode
+from dotnetdiag.events import Column, EventSchema, ListOf, Scalar, Struct
 from dotnetdiag.events.catalogue import ValueMap, enumeration
 from dotnetdiag.events.columns import nulls
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.events.without_rows import columns_without_rows
 
 _VARIANTS_LIMIT = 16
 """Columns of one name that others are joined with; who has more of them does not mean one thing."""
@@ -115,8 +116,7 @@ def cast(column: Column, like: Column) -> Column:
 @lru_cache(_SCHEMAS_KEPT)
 def _empty(schema: EventSchema) -> Mapping[str, Column]:
     """Kept, for each window of a session has much the same types: half of what a window cost."""
-    nothing = np.zeros(0, np.int64)
-    return decode(schema, np.zeros(0, np.uint8), nothing, nothing, infer_layout=False).flat
+    return columns_without_rows(schema)
 
 
 def _shape(column: Column) -> Hashable:

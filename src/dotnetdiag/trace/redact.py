@@ -25,6 +25,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.errors import FormatError, NotUnderstood, UnknownName, UsageError, near
 from dotnetdiag.events import Bytes, Column, EventSchema, ListOf, Struct, Text, decode
 from dotnetdiag.events.layout import Kind
+from dotnetdiag.events.without_rows import columns_without_rows
 from dotnetdiag.nettrace import Block, BlockKind, Field
 from dotnetdiag.nettrace.labels import LAST
 from dotnetdiag.trace.payloads import Payloads
@@ -60,7 +61,7 @@ def redact(trace: Trace, fields: Iterable[str] = (), *, force_partial: bool = Fa
             wanted.setdefault(number, set()).add(path)
     for number in trace.raw.source.counts():
         schema = trace.raw.types.name_of(number)
-        for path in _text_paths(_empty(schema)):
+        for path in _text_paths(columns_without_rows(schema)):
             if SECRET_NAMES.search(path):
                 wanted.setdefault(number, set()).add(path)
         if (
@@ -111,11 +112,6 @@ class _Copy:
 # fields -----------------------------------------------------------------------------------------------------------
 
 
-def _empty(schema: EventSchema) -> Mapping[str, Column]:
-    nothing = np.zeros(0, np.int64)
-    return decode(schema, np.zeros(0, np.uint8), nothing, nothing, infer_layout=False, lazy_text=True).flat
-
-
 def _members(column: Column) -> Mapping[str, Column]:
     if isinstance(column, ListOf):
         return _members(column.child)
@@ -159,7 +155,7 @@ def _find_field(trace: Trace, text: str) -> list[tuple[int, str]]:
         found: list[tuple[int, str]] = []
         others: set[str] = set()
         for number in trace.raw.types.find(event):
-            columns = _empty(trace.raw.schema(number))
+            columns = columns_without_rows(trace.raw.schema(number))
             known = {known.lower(): known for known in _text_paths(columns)}
             others.update(known.values())
             if path.lower() in known:
