@@ -17,15 +17,36 @@ cdef extern from *:
     """
     #include <stdlib.h>
     #if defined(__GLIBC__)
+    #include <fcntl.h>
     #include <malloc.h>
-    static void dotnetdiag_give_back(void) { malloc_trim(0); }
+    #include <string.h>
+    #include <unistd.h>
+    static long long dotnetdiag_resident(void)
+    {
+        char text[128], *behind = NULL;
+        int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+        ssize_t size = file < 0 ? -1 : read(file, text, sizeof text - 1);
+        if (file >= 0)
+            close(file);
+        if (size > 0) {
+            text[size] = 0;
+            behind = strchr(text, ' ');
+        }
+        return behind ? strtoll(behind, NULL, 10) * sysconf(_SC_PAGESIZE) : -1;
+    }
+    static void dotnetdiag_give_back(long long from)
+    {
+        long long resident = dotnetdiag_resident();
+        if (resident < 0 || resident >= from)
+            malloc_trim(0);
+    }
     static void dotnetdiag_keep(int bytes, int most) { mallopt(M_MMAP_THRESHOLD, bytes); mallopt(M_TRIM_THRESHOLD, most); }
     #else
-    static void dotnetdiag_give_back(void) {}
+    static void dotnetdiag_give_back(long long from) { (void)from; }
     static void dotnetdiag_keep(int bytes, int most) { (void)bytes; (void)most; }
     #endif
     """
-    void dotnetdiag_give_back() noexcept nogil
+    void dotnetdiag_give_back(long long start) noexcept nogil
     void dotnetdiag_keep(int bytes, int most) noexcept nogil
 
 cdef extern from *:
@@ -1918,10 +1939,10 @@ def keep_freed(int bytes, int most) -> None:
     dotnetdiag_keep(bytes, most)
 
 
-def give_back_freed() -> None:
-    """See ``kernels.give_back_freed``."""
+def give_back_freed(long long resident) -> None:
+    """See ``kernels.give_back_freed``; nothing while less than that is resident, where the system tells it."""
     with nogil:
-        dotnetdiag_give_back()
+        dotnetdiag_give_back(resident)
 
 
 def let_go(const uint8_t[::1] data, int64_t start, int64_t end):
