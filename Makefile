@@ -18,13 +18,13 @@ KERNELS := $(wildcard src/dotnetdiag/*/_kernels.pyx src/dotnetdiag/*/*.pxd)
 $(VENV)/installed-demo: pyproject.toml setup.py $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
-	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m compileall -q "$(CURDIR)/src"
 	touch $@
 
 $(VENV)/installed-test: pyproject.toml setup.py $(KERNELS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo,test]'
-	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m compileall -q "$(CURDIR)/src"
 	touch $@
 
 $(VENV)/installed-mutants: $(VENV)/installed-test

@@ -10,6 +10,7 @@ import os
 import sys
 from typing import NoReturn
 
+from dotnetdiag.cli.quick_imports import find_quickly
 from dotnetdiag.cli.signals import interrupted
 from dotnetdiag.cli.standard_streams import lead_stdout_nowhere, prepare
 from dotnetdiag.cli.verdict import settled
@@ -23,6 +24,7 @@ WITHOUT_RESULTS = ["run"], ["router"]
 def main() -> None:
     """Run the command line of this process."""
     own_process.IS_OURS = True
+    find_quickly()
     if not prepare() and sys.argv[1:2] not in WITHOUT_RESULTS:
         print("error: standard output is closed; results go there", file=sys.stderr)
         _leave(2)
