@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import MILLISECONDS, Origin, ProfileThread, State
+from dotnetdiag.analysis.origin import Origin
+from dotnetdiag.analysis.profile import MILLISECONDS, ProfileThread, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export import FORMATS, Result
 from dotnetdiag.trace.frame import Frame, FrameKind

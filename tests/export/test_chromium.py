@@ -15,7 +15,7 @@ from tests.nettrace.recordings import data_of, recording, recordings
 
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
-from dotnetdiag.analysis.profile import Origin
+from dotnetdiag.analysis.origin import Origin
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import UsageError

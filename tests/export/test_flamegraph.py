@@ -26,7 +26,8 @@ from tests.shared import needs
 from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import Origin, State
+from dotnetdiag.analysis.origin import Origin
+from dotnetdiag.analysis.profile import State
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.export import flamegraph
 from dotnetdiag.export.flamegraph import Code, code_of

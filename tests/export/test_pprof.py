@@ -24,7 +24,7 @@ from dotnetdiag.analysis.cpu import cpu
 from dotnetdiag.analysis.diff import diff
 from dotnetdiag.analysis.filters import between
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import Origin
+from dotnetdiag.analysis.origin import Origin
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacks import stacks
 from dotnetdiag.errors import MissingDependency, UsageError

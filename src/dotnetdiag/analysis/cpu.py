@@ -19,8 +19,9 @@ import numpy as np
 from dotnetdiag._dataclasses import replace
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.fold import OfTypes, fold
+from dotnetdiag.analysis.pool_threads import is_worker
 from dotnetdiag.analysis.profile import MILLISECONDS, SAMPLES, Array, State
-from dotnetdiag.analysis.rows import SampleColumns, SampleRows, is_worker, profile_of
+from dotnetdiag.analysis.rows import SampleColumns, SampleRows, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import EventSchema, Scalar

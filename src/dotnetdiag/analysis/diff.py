@@ -10,7 +10,8 @@ import numpy as np
 from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import number
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import Array, Origin
+from dotnetdiag.analysis.origin import Origin
+from dotnetdiag.analysis.profile import Array
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Scalar

@@ -33,8 +33,8 @@ from dotnetdiag.analysis.kept_events import OTHERS, Kept, KeptEvents, Texts, cut
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks, Values, columns_of
 from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.method_words import without_line
+from dotnetdiag.analysis.pool_threads import is_worker
 from dotnetdiag.analysis.report import Report
-from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.running_groups import Numbering, RunningGroups
 from dotnetdiag.analysis.spread import Spread
 from dotnetdiag.analysis.stack_profile import StackProfile

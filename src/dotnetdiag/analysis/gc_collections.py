@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -11,16 +11,15 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.answers import answer_sliced, answer_table, mask, number, texts, told_number, whole
 from dotnetdiag.analysis.fold import LossesToTell, Seconds, fold, recorded_in, seconds_of
 from dotnetdiag.analysis.gc_events import START, GcEvents, is_gc
+from dotnetdiag.analysis.gc_induced import UNIT, NoStacks
 from dotnetdiag.analysis.gc_pauses import paused
 from dotnetdiag.analysis.gc_process import OTHER_PAUSE
 from dotnetdiag.analysis.gc_rows import ALLOCATED, COUNTS, FIGURES, WORDS, CollectionRows, ProcessRows
 from dotnetdiag.analysis.kept_events import having, words_of
 from dotnetdiag.analysis.report import Report
 from dotnetdiag.analysis.spread import Spread
-from dotnetdiag.analysis.stack_profile import StackProfile
-from dotnetdiag.analysis.stacked import by_stack
 from dotnetdiag.events import Column, EventSchema
-from dotnetdiag.events.columns import Coded, Text
+from dotnetdiag.events.columns import Coded, ListOf, Text
 from dotnetdiag.table import Losses, Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.lost_between import LostBetween
@@ -29,6 +28,9 @@ from dotnetdiag.trace.spilled import SLICE_ROWS
 from dotnetdiag.trace.spilled_columns import SpilledColumns
 from dotnetdiag.trace.table import EventTable
 from dotnetdiag.trace.trace import Trace
+
+if TYPE_CHECKING:
+    from dotnetdiag.analysis.stack_profile import StackProfile
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
@@ -80,7 +82,7 @@ class GcTotals:
 @dataclass(frozen=True, kw_only=True)
 class GcReport(Report):
     """``collections``: a row for each. ``by_heap``: a row for each heap of a process, of which the server's collector has several. ``by_stack``:
-    who asked for induced ones, ``collections`` and the names of the ``stack``, leaf first, most first. ``induced``: the same as a profile.
+    who asked for induced ones, ``collections`` and the names of the ``stack``, leaf first, most first. ``stacks``: what :attr:`induced` is made of.
     ``other_pauses``: ``pid``, ``start_ms`` and ``pause_ms`` of those that are in no row of ``collections``: of collections without events, as those
     of NoGC regions are, and of ones in the background whose begin or end is not there.
     ``notes``: what the recording lacks.
@@ -93,8 +95,13 @@ class GcReport(Report):
     by_heap: Table
     by_stack: Table
     other_pauses: Table
-    induced: StackProfile
+    stacks: StackProfile | NoStacks
     totals: GcTotals
+
+    @property
+    def induced(self) -> StackProfile:
+        """Who asked for induced collections, as a profile."""
+        return self.stacks.profile() if isinstance(self.stacks, NoStacks) else self.stacks
 
 
 def gc(trace: Trace) -> GcReport:
@@ -129,8 +136,8 @@ class GcFold:
     def result(self) -> GcReport:
         """The answer."""
         rows = self._rows.finish(self._events, self._words)
-        method, induced, has_names, notes = self._induced([own for _, own in rows])
-        notes = notes if rows else (NO_EVENTS,)
+        induced = self._induced([own for _, own in rows])
+        notes = induced.notes if rows else (NO_EVENTS,)
         losses, lost, finalizers = self._losses.told, self._losses.between() or None, self._events.finalizers
         recorded = recorded_in(self._seconds) or Recorded(0.0, 0.0)
         columns = _Columns(
@@ -141,7 +148,7 @@ class GcFold:
                 for pid, own in rows
             ],
             {name: Text.from_pylist([*texts.names, ""]) for name, texts in self._rows.texts.items()},
-            method,
+            induced.method,
         )
         pids, pauses = self._other_pauses(lost)
         lengths = pauses["end"] - pauses["begin"]
@@ -168,8 +175,8 @@ class GcFold:
                 notes,
                 losses,
             ),
-            by_stack=answer_table("stacks of induced collections", self._by_stack(induced, has_names), notes, losses),
-            induced=induced,
+            by_stack=answer_table("stacks of induced collections", induced.by_stack, notes, losses),
+            stacks=induced.profile,
             totals=_totals(
                 columns,
                 lengths,
@@ -196,10 +203,6 @@ class GcFold:
             pids, pauses = pids[own], pauses[own]
         return pids, pauses
 
-    def _by_stack(self, induced: StackProfile, has_names: Array) -> dict[str, Column]:
-        """Who asked for collections; nobody of processes whose names are left out."""
-        return by_stack(induced.take(has_names, "has names"), "collections")
-
     def _by_heap(self) -> dict[str, Column]:
         """What each heap had in the mean before a collection, and what survived on it in all."""
         found = sorted(self._events.by_heap.items())
@@ -218,12 +221,16 @@ class GcFold:
                 "survived_percent": number(100 * survived / own),
             }
 
-    def _induced(self, rows: Sequence[SpilledColumns]) -> tuple[Coded, StackProfile, Array, tuple[str, ...]]:
-        """Who asked for collections, of those that a program asks for; the stacks, and which of them have names; and notes on who is not told. Who
-        asked for one that did not come, as for memory that was there, or whose recording ended before, has induced none.
+    def _induced(self, rows: Sequence[SpilledColumns]) -> _Induced:
+        """Of those that a program asks for. Who asked for one that did not come, as for memory that was there, or whose recording ended before, has
+        induced none.
         """
-        count = self._events.induced.count
-        made = self._events.induced.result("Induced collections", "collections", np.ones(count))
+        count, made = self._events.induced.count, self._events.induced.result()
+        if isinstance(made, NoStacks):
+            nothing = ListOf(np.zeros(1, np.int64), texts([], np.zeros(0, np.int64)))
+            return _Induced(texts([], np.zeros(0, np.int64)), made, {UNIT: whole(np.zeros(0)), "stack": nothing}, ())
+        from dotnetdiag.analysis.stacked import by_stack
+
         has_come = np.zeros(count, np.bool_)
         for one in rows if count else ():
             for first in range(0, len(one), SLICE_ROWS):
@@ -231,7 +238,20 @@ class GcFold:
                 has_come[asked[asked >= 0].astype(np.int64)] = True
         notes = (*made.unnamed, *made.stackless.notes(NO_CALLERS)) if count else ()
         came = has_come[made.row]
-        return made.method, made.profile.take(came, "was followed by a collection"), made.has_names[came], notes
+        profile = made.profile.take(came, "was followed by a collection")
+        return _Induced(made.method, profile, by_stack(profile.take(made.has_names[came], "has names"), UNIT), notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Induced:
+    """Who asked for collections: by event of those that ask the ``method``, and of those that came a ``profile``, and the table ``by_stack`` without
+    processes whose names are left out. ``notes``: who is not told.
+    """
+
+    method: Coded
+    profile: StackProfile | NoStacks
+    by_stack: Mapping[str, Column]
+    notes: tuple[str, ...]
 
 
 class _Columns:

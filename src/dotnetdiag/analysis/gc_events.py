@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.condemned import INDUCED
 from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.gc_beginnings import BEGUN, SEGMENT, Beginnings
 from dotnetdiag.analysis.gc_finalizers import BEGIN as FINALIZING
 from dotnetdiag.analysis.gc_finalizers import END as FINALIZED
 from dotnetdiag.analysis.gc_finalizers import Finalizers
+from dotnetdiag.analysis.gc_induced import TRIGGERED, InducedEvents
 from dotnetdiag.analysis.gc_stops import GcStops
 from dotnetdiag.analysis.kept_events import (
     Kept,
@@ -28,8 +28,7 @@ from dotnetdiag.analysis.kept_events import (
     of_source,
     whole_numbers,
 )
-from dotnetdiag.analysis.rows import is_worker
-from dotnetdiag.analysis.stacked import StackedEvents
+from dotnetdiag.analysis.pool_threads import is_worker
 from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.distinct import distinct, is_among
 from dotnetdiag.trace.symbol_events import RUNTIME
@@ -38,7 +37,7 @@ from dotnetdiag.trace.tally import SumsBetween, Tally
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-START, STOP, RESTARTED, HEAP, SUSPENDED, SUSPENDING, TICK, TRIGGERED, PER_HEAP, GLOBAL = (
+START, STOP, RESTARTED, HEAP, SUSPENDED, SUSPENDING, TICK, PER_HEAP, GLOBAL = (
     1,
     2,
     3,
@@ -46,12 +45,11 @@ START, STOP, RESTARTED, HEAP, SUSPENDED, SUSPENDING, TICK, TRIGGERED, PER_HEAP, 
     8,
     9,
     10,
-    35,
     204,
     205,
 )
 """Ids of the events: GC/Start, GC/Stop, GC/RestartEEStop, GC/HeapStats, GC/SuspendEEStop, GC/SuspendEEStart, GC/AllocationTick,
-GC/Triggered, GC/PerHeapHistory, GC/GlobalHeapHistory."""
+GC/PerHeapHistory, GC/GlobalHeapHistory."""
 GENERATIONS = ("gen0", "gen1", "gen2", "loh", "poh")
 VALUES = "Values"
 """The list of an event: what each generation of a heap has, or how long each phase took."""
@@ -168,7 +166,7 @@ class GcEvents:
         self._stops = GcStops(*(self._kept[number] for number in _STOPS))
         self._background = {number: KeptEvents(of_source(PRIVATE, number), places=places) for number in _IN_BACKGROUND}
         self._ticks, self._starts = OfTypes(having(TICK)), OfTypes(having(START))
-        self.induced = StackedEvents(KeptEvents(having(TRIGGERED), ("Reason",), places=places), _induced)
+        self.induced = InducedEvents(places)
         """Who asked for collections, of those that a program asks for."""
         self._beginnings = Beginnings()
         self._committed = KeptEvents(named(COMMITTED), COMMITTED_FIELDS, places=places)
@@ -292,12 +290,6 @@ def _amounts(ticks: EventTable) -> Array:
         narrow = number_of(ticks.get(f"payload.{AMOUNTS[1]}"), len(ticks))
         wide = np.where(missing, whole_numbers(narrow), wide)
     return np.maximum(wide, 0)
-
-
-def _induced(asked: Kept, _: Array) -> tuple[Array, Kept]:
-    """Those that a program asks for."""
-    rows = np.flatnonzero(np.isin(asked["Reason"], INDUCED))
-    return rows, asked if len(rows) == len(asked) else asked.of(rows)
 
 
 def _summed(heaps: Kept) -> Kept:

@@ -15,8 +15,8 @@ from dotnetdiag.analysis.changing_rows import Change
 from dotnetdiag.analysis.followed import Followed
 from dotnetdiag.analysis.kept_events import NONE, Kept, KeptEvents, whole_numbers
 from dotnetdiag.analysis.kind_rows import KindRows, KindStacks
+from dotnetdiag.analysis.pool_threads import is_worker
 from dotnetdiag.analysis.profile import MILLISECONDS, State
-from dotnetdiag.analysis.rows import is_worker
 from dotnetdiag.analysis.running_groups import Numbering
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import EventSchema

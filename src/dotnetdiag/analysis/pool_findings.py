@@ -9,7 +9,7 @@ import numpy as np
 from dotnetdiag.analysis import filters
 from dotnetdiag.analysis.finding import SOME, Finding, of_all, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
-from dotnetdiag.analysis.rows import THREAD_POOL
+from dotnetdiag.analysis.pool_threads import THREAD_POOL
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import most_of, with_work
 from dotnetdiag.analysis.thread_pool import ThreadPoolReport

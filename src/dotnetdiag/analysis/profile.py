@@ -20,7 +20,6 @@ Everything else (per node, method, thread) is sums over this table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from enum import IntEnum
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -28,11 +27,12 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, field, replace
 from dotnetdiag.analysis.frames import Frames
+from dotnetdiag.analysis.origin import Origin
 from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Scalar
 from dotnetdiag.events.layout import Kind
-from dotnetdiag.table import HasTable, Losses, Table
+from dotnetdiag.table import HasTable, Table
 from dotnetdiag.trace.distinct import distinct
 from dotnetdiag.trace.frame import Frame
 from dotnetdiag.trace.method_names import Style
@@ -90,32 +90,6 @@ class ProfileThread:
 
 def _signed(number: int) -> int:
     return number - (1 << 64) if number >= 1 << 63 else number
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """The trace behind a profile, and what is wrong with it. ``lost`` is None where the format does not tell. ``others``: command lines of the
-    processes beside ``process_id``.
-    """
-
-    name: str = ""
-    process_id: int | None = None
-    command_line: str = ""
-    start: datetime | None = None
-    events: int = 0
-    lost: int | None = None
-    complete: bool = True
-    damage: str | None = None
-    others: tuple[tuple[int, str], ...] = ()
-
-    def command_line_of(self, pid: int) -> str:
-        """That of one of the processes, 0: of the first; empty where it is not known."""
-        return self.command_line if pid in (0, self.process_id or 0) else dict(self.others).get(pid, "")
-
-    @property
-    def losses(self) -> Losses:
-        """What is wrong with it, as tables have it."""
-        return Losses(lost=self.lost, damage=self.damage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

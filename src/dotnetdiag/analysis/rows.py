@@ -9,17 +9,15 @@ import numpy as np
 
 from dotnetdiag._dataclasses import dataclass, replace
 from dotnetdiag.analysis import filters
-from dotnetdiag.analysis.fold import OfTypes
 from dotnetdiag.analysis.frames import Frames
-from dotnetdiag.analysis.profile import Origin, ProfileThread
+from dotnetdiag.analysis.origin import Origin, origin_of
+from dotnetdiag.analysis.pool_threads import THREAD_POOL, PoolThreads
+from dotnetdiag.analysis.profile import ProfileThread
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UsageError
-from dotnetdiag.events import EventSchema
 from dotnetdiag.trace.bounds import FOREVER
-from dotnetdiag.trace.raw import RawTrace
 from dotnetdiag.trace.stack_ids import StackIds
 from dotnetdiag.trace.stack_tree import NO_FRAME, StackTree, build_stack_tree
-from dotnetdiag.trace.symbol_events import RUNTIME
 from dotnetdiag.trace.table import EventTable
 
 if TYPE_CHECKING:
@@ -28,16 +26,7 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-THREAD_POOL = ".NET ThreadPool"
-_WORKER_EVENTS = frozenset({50, 57})
-"""Start and Wait of a pool's worker, which workers send themselves. (The reference tool takes 55, the adjustment, which
-few of them send, and the gate thread too.)"""
 _DENSE_LIMIT = 1 << 24
-
-
-def is_worker(schema: EventSchema) -> bool:
-    """Whether events of this type name the threads of the pool."""
-    return schema.provider == RUNTIME and schema.event_id in _WORKER_EVENTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,12 +70,12 @@ class SampleRows:
 class SampleColumns:
     """Samples as windows bring them: of a million events only these columns are in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, pool: PoolThreads | None = None) -> None:
+        """``pool``: where the windows that were before are known already."""
         self._parts: list[tuple[Array, ...]] = []
         self._values: list[Array | None] = []
         self.stacks = StackIds()
-        self._workers = OfTypes(is_worker)
-        self._pool: set[int] = set()
+        self._pool = PoolThreads() if pool is None else pool
         self._numbers: Array = np.zeros(0, np.uint32)
         self._kept: Array = np.zeros(0, np.uint32)
         self._is_over = False
@@ -102,7 +91,7 @@ class SampleColumns:
         """Take note of whose window it is, and of the threads of the pool in it; to be done before :meth:`add`."""
         self.stacks.look_at(window.trace)
         self._is_over = False
-        self._pool.update(window.headers.thread[self._workers.mask(window)].tolist())
+        self._pool.look_at(window)
 
     def add(self, events: EventTable, state: Any, value: Array | None) -> None:
         """Events of the window that was looked at last: ``state`` of each or of all, and ``value`` of each, None for 1."""
@@ -259,7 +248,7 @@ def profile_of(
     """
     context = columns.context
     if not len(samples):
-        return _profile_of_none(context, name, unit, notes)
+        return profile_of_none(origin_of(context), name, unit, notes)
     if not samples.stack.any():
         kept = context.keeps_stacks
         notes = (
@@ -296,7 +285,7 @@ def profile_of(
     return filters.without_tiers(made)
 
 
-def _profile_of_none(context: Context, name: str, unit: str, notes: tuple[str, ...]) -> StackProfile:
+def profile_of_none(origin: Origin, name: str, unit: str, notes: tuple[str, ...] = ()) -> StackProfile:
     """Without samples. What names frames is not asked for: that took 14 of the 227 ms of a report on 8,000 collections, none of which is induced."""
     nothing = np.zeros(0, np.int64)
     return StackProfile(
@@ -311,28 +300,10 @@ def _profile_of_none(context: Context, name: str, unit: str, notes: tuple[str, .
         weight=np.zeros(0),
         node=np.zeros(0, np.int32),
         state=np.zeros(0, np.uint8),
-        origin=origin_of(context),
+        origin=origin,
         from_ns=0,
         to_ns=0,
         notes=notes,
-    )
-
-
-def origin_of(trace: Context) -> Origin:
-    """Where a profile comes from."""
-    if not isinstance(trace, RawTrace):  # a session: who reads it knows what it lost
-        return Origin(process_id=trace.meaning.info.process_id, lost=trace.losses.lost, damage=trace.losses.damage)
-    (process, *others), lost = trace.processes, trace.lost
-    return Origin(
-        name=trace.name,
-        process_id=process.pid,
-        command_line=process.command_line or "",
-        start=trace.start,
-        events=len(trace),
-        lost=lost.total if lost.known else None,
-        complete=trace.complete,
-        damage=trace.damage,
-        others=tuple((one.pid, one.command_line) for one in others if one.pid is not None and one.command_line),
     )
 
 

@@ -15,8 +15,9 @@ from dotnetdiag.analysis.kept_events import Kept, KeptEvents
 from dotnetdiag.analysis.lacking import Lacking
 from dotnetdiag.analysis.method_words import is_named
 from dotnetdiag.analysis.nameless import without_nameless
+from dotnetdiag.analysis.pool_threads import PoolThreads, is_worker
 from dotnetdiag.analysis.profile import State
-from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
+from dotnetdiag.analysis.rows import SampleColumns, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.events import Column, EventSchema
 from dotnetdiag.events.columns import Coded, ListOf, Text
@@ -51,12 +52,17 @@ class Stacked:
 
 class StackedEvents:
     """Takes windows; :attr:`kept` and :meth:`result` are what came. ``together`` makes fewer rows of the events of a window: of what is kept and
-    its stack ids, the rows whose stacks stay, and what is kept of those.
+    its stack ids, the rows whose stacks stay, and what is kept of those. ``pool``: where windows were before the first that it takes.
     """
 
-    def __init__(self, events: KeptEvents, together: Callable[[Kept, Array], tuple[Array, Kept]] | None = None) -> None:
+    def __init__(
+        self,
+        events: KeptEvents,
+        together: Callable[[Kept, Array], tuple[Array, Kept]] | None = None,
+        pool: PoolThreads | None = None,
+    ) -> None:
         self._events, self._together = events, together
-        self._columns = SampleColumns()
+        self._columns = SampleColumns(pool)
         self._count = 0
 
     def wants(self, schema: EventSchema) -> bool:

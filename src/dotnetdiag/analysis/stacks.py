@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from dotnetdiag.analysis.fold import OfTypes, fold
+from dotnetdiag.analysis.pool_threads import is_worker
 from dotnetdiag.analysis.profile import State
-from dotnetdiag.analysis.rows import SampleColumns, is_worker, profile_of
+from dotnetdiag.analysis.rows import SampleColumns, profile_of
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import UnknownName, UsageError, near
 from dotnetdiag.events import Column, EventSchema, Scalar

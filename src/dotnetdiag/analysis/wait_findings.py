@@ -12,7 +12,7 @@ from dotnetdiag.analysis.distinct import combined
 from dotnetdiag.analysis.filters import focus
 from dotnetdiag.analysis.finding import DEADLOCK, SOME, WAITED_MS, Finding, share_of, times
 from dotnetdiag.analysis.method_words import is_named, short
-from dotnetdiag.analysis.rows import THREAD_POOL
+from dotnetdiag.analysis.pool_threads import THREAD_POOL
 from dotnetdiag.analysis.sample_sums import Sampled
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.analysis.stacked import most_of, own_frames

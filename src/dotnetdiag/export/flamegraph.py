@@ -26,7 +26,8 @@ import numpy as np
 
 from dotnetdiag.analysis.diff import ProfileDiff
 from dotnetdiag.analysis.filters import NATIVE, is_framework, is_of_framework
-from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, State
+from dotnetdiag.analysis.origin import Origin
+from dotnetdiag.analysis.profile import MILLISECONDS, Array, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export.pages import Page
 from dotnetdiag.export.sums import sums_of

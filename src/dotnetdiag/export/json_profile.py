@@ -26,7 +26,8 @@ from typing import IO, Any
 import numpy as np
 
 from dotnetdiag.analysis.diff import Change, ProfileDiff
-from dotnetdiag.analysis.profile import Array, Origin, State
+from dotnetdiag.analysis.origin import Origin
+from dotnetdiag.analysis.profile import Array, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.export.sums import sums_of
 from dotnetdiag.export.texts import clean, frame_texts, profile_only

@@ -13,7 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from dotnetdiag.analysis.profile import MILLISECONDS, Array, Origin, State
+from dotnetdiag.analysis.origin import Origin
+from dotnetdiag.analysis.profile import MILLISECONDS, Array, State
 from dotnetdiag.analysis.stack_profile import StackProfile
 from dotnetdiag.errors import MissingDependency
 from dotnetdiag.export.moments import epoch_ns
