@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import io
+import pickle
 import struct
 import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.nettrace.recordings import recording
 
 import dotnetdiag as dd
+from dotnetdiag.analysis import span_keys, span_pairs
+from dotnetdiag.analysis import spans as room
 from dotnetdiag.errors import UnknownName, UsageError
 from dotnetdiag.nettrace import Field, FieldType, Metadata, TypeCode, Writer
+from dotnetdiag.recipes.spans import spans_of
+from dotnetdiag.table import Table
+from dotnetdiag.table.parts import rows_at
+from dotnetdiag.table.sliced import SlicedTable
 from dotnetdiag.trace.trace import Trace
 
 START, STOP = "Work/Start", "Work/Stop"
@@ -238,3 +246,103 @@ def test_a_note_says_where_threads_do_not_wait_for_what_they_began() -> None:
     crossed = dd.spans(recorded([(1, 1, 7), (2, 2, 8), (1, 2, 9), (2, 1, 10)]), START, STOP)
     waited = dd.spans(recorded([(1, 1, 7), (2, 1, 8), (1, 2, 9), (2, 2, 10)]), START, STOP)
     assert [any("TplEventSource" in note for note in table.notes) for table in (crossed, waited)] == [True, False]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of few events, begins that wait in the file, and columns that are made when somebody asks."""
+    in_small_windows(monkeypatch)
+
+
+def in_small_windows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(room, "WINDOW_ROWS", 3)
+    patch.setattr(room, "MANY", 2)
+    patch.setattr(span_pairs, "_HELD", 2)
+    patch.setattr(span_keys, "PART_NUMBERS", 2)
+
+
+def told(table: Table) -> tuple[Any, ...]:
+    return table.columns, table.notes, table.to_json()
+
+
+@pytest.mark.parametrize("by", [None, "tid", "Id", "activity", ("Id", "tid")])
+@given(STEPS, st.sampled_from([0, 1_000_000]), st.booleans(), st.sampled_from([None, "Id == 1", "Size > 4"]))
+def test_windows_do_not_matter(
+    by: Any, steps: list[tuple[int, int, int]], apart: int, activity: bool, where: str | None
+) -> None:
+    if {step[0] for step in steps} != {1, 2}:
+        return
+    trace = recorded(steps, activity, apart)
+    whole = dd.spans(trace, START, STOP, by=by, where=where)
+    with pytest.MonkeyPatch.context() as patch:
+        in_small_windows(patch)
+        made = dd.spans(recorded(steps, activity, apart), START, STOP, by=by, where=where)
+        assert told(made) == told(whole)
+
+
+@pytest.mark.parametrize("name", ["gcverbose-10.nettrace", "gccollect-10.nettrace", "killed-10.nettrace"])
+@pytest.mark.parametrize("by", [None, "tid"])
+def test_windows_of_a_recording_do_not_matter(name: str, by: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = dd.spans(dd.open(recording(name)), "GC/SuspendEEStart", "GC/RestartEEStop", by=by)
+    in_small_windows(monkeypatch)
+    made = dd.spans(dd.open(recording(name)), "GC/SuspendEEStart", "GC/RestartEEStop", by=by)
+    assert isinstance(made, SlicedTable) or len(made) < 3
+    assert told(made) == told(whole)
+
+
+@pytest.mark.usefixtures("small")
+def test_columns_that_are_made_later_are_there_in_any_order_and_elsewhere() -> None:
+    steps = [(1, 1, key) for key in range(9)] + [(2, 2, key) for key in range(0, 9, 2)]
+    made = dd.spans(recorded(steps), START, STOP, by="Id")
+    assert isinstance(made, SlicedTable)
+    assert made["Id"].to_pylist() == list(range(9))
+    assert made["stop_tid"].to_pylist() == [2, None] * 4 + [2]
+    assert [row["Id"] for row in made[2:5]] == [2, 3, 4]
+    assert {
+        name: column.to_pylist() for name, column in rows_at(made, np.array([7, 2]), ("Id", "stop_ms")).items()
+    } == {
+        "Id": [7, 2],
+        "stop_ms": [None, 10.0],
+    }
+    again = pickle.loads(pickle.dumps(made))
+    assert told(again) == told(made)
+    assert again["Id"].to_pylist() == list(range(9))
+    assert again[3]["Id"] == 3
+
+
+@pytest.mark.usefixtures("small")
+def test_begins_that_wait_for_long_have_their_ends() -> None:
+    """Of many that wait each end finds its own, whether that waits in memory or in the file."""
+    steps = [(1, 1 + key % 3, key) for key in range(200)] + [
+        (2, 1, key) for key in [*range(199, -1, -3), *range(0, 200, 5)]
+    ]
+    made = dd.spans(recorded(steps), START, STOP, by="Id")
+    assert pairs(made) == one_by_one(steps, 2)
+
+
+@pytest.mark.parametrize("count", [60_000, 240_000])
+def test_many_spans_take_no_more_memory_than_few(count: int) -> None:
+    """240,000 took 115 MB, all columns of all events."""
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, START), (2, STOP)):
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider="Mine", event_id=number, name=name, fields=NUMBER)
+            )
+        for key in range(count):
+            for kind in (1, 2):
+                writer.write_event(kind, (2 * key + kind) * 1000, struct.pack("<ii", key, kind), thread=1 + key % 7)
+    trace = Trace(file.getvalue())
+    trace.raw.source.counts()
+    tracemalloc.start()
+    try:
+        made = spans_of(trace, START, STOP)
+        assert made.rows.notes == ("by Id",)
+        assert made.ended == made.count == count
+        assert made.durations_ms["sum"] == pytest.approx(count / 1000)
+        assert {row["duration_ms"] for row, _ in made.longest(2)} == {made.durations_ms["most"]}
+        assert made.telling[:1] == ("Id",)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 32 << 20

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dotnetdiag.analysis.answers import number
-from dotnetdiag.analysis.pairs import combined_codes, nested
-from dotnetdiag.errors import UnknownName, UsageError, near
+from dotnetdiag.analysis.span_keys import THREAD, Choice, Keys
+from dotnetdiag.analysis.span_pairs import Pairs, Side, windows_of
+from dotnetdiag.errors import UsageError
 from dotnetdiag.events import Column, Scalar
 from dotnetdiag.events.columns import Coded, concat, nulls
 from dotnetdiag.events.layout import Kind
 from dotnetdiag.table import Table
-from dotnetdiag.trace.distinct import distinct
+from dotnetdiag.table.sliced import SlicedTable
 from dotnetdiag.trace.events import passing
 from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.table import EventTable
@@ -23,11 +24,15 @@ from dotnetdiag.trace.where import Where
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 
-ACTIVITY, THREAD = "activity", "tid"
 CROSSING = (
     "ends came on other threads than begins: of those above some may have the end of another "
     "(record with System.Threading.Tasks.TplEventSource:0x80:4 too, for ids of activities)"
 )
+WINDOW_ROWS = 1 << 15
+MANY = 1 << 16
+"""So many have their columns made when somebody asks."""
+_UNITS = {"start_ms": "ms", "stop_ms": "ms", "duration_ms": "ms"}
+_OF_IDS = frozenset({"activity", "related"})
 
 
 def spans(
@@ -47,130 +52,129 @@ def spans(
     are counted in the notes; one of a thread that has lost events since the start is none. Raises UnknownName for events or columns that are not
     there, UsageError where an event is both, GrammarError for a filter that does not parse.
     """
-    first, last = trace[start], trace[stop]
+    raw = trace.raw
+    first, last = Side.of(raw, start), Side.of(raw, stop)
     if first.schemas.keys() & last.schemas.keys():
         raise UsageError(f"an event begins and ends there: {start} to {stop}")
-    keys = _chosen(first, last) if by is None else [by] if isinstance(by, str) else list(by)
-    if not keys or not all(isinstance(key, str) for key in keys):
+    begins, ends = first.nothing(), last.nothing()
+    names = [] if by is None else [by] if isinstance(by, str) else list(by)
+    if by is not None and (not names or not all(isinstance(name, str) for name in names)):
         raise UsageError("spans by no column: name one")
-    codes = _codes(first, last, [*keys, "pid"])
-    opened, closed = _paired(first, last, codes)
-    begin, end = first.numpy("ms"), np.append(last.numpy("ms"), 0.0)
-    if (by is not None or keys == [THREAD]) and (lost := LostBetween(trace.raw)):
-        # an end may be that of another that the thread began; numbers and activities that were found to be of one each tell
-        pid, tid = (first.numpy(name)[opened] for name in ("pid", "tid"))
-        is_own = tid == np.append(last.numpy("tid"), 0)[closed]
-        is_lost = is_own & lost.of(pid, tid, begin[opened], end[closed])
-        closed = np.where((closed < len(last)) & is_lost, len(last), closed)
-    loose = len(last) - np.count_nonzero(closed < len(last))
     if where is not None:
-        is_meant = _passing(trace, start, first, where)[opened]
-        opened, closed = opened[is_meant], closed[is_meant]
-    ended = closed < len(last)
-    columns: dict[str, Column] = {
-        "start_ms": Scalar(begin[opened], None, Kind.F8),
-        "stop_ms": Scalar(end[closed], ended, Kind.F8),
-        "duration_ms": number(np.where(ended, end[closed] - begin[opened], 0.0), ended),
-        "pid": first["pid"].take(opened),
-        "tid": first["tid"].take(opened),
-        "stop_tid": _or_none(last["tid"], closed),
-    }
-    for table, prefix in ((first, ""), (last, "stop_")):
-        for field in table.fields:
-            name, column = prefix + field, _named(table, field)
-            shown = f"payload.{field}" if f"payload.{field}" in table.columns else field
-            if not (prefix and shown in keys):
-                name = f"{prefix}payload.{field}" if name in columns else name
-                columns[name] = column.take(opened) if table is first else _or_none(column, closed)
-    open_still = len(opened) - int(ended.sum())
-    notes = [f"by {', '.join(keys)}"]
+        trace.events(start, where=where)  # which says what is wrong with a name in it
+    if by is None:
+        choice = Choice(begins, ends)
+        for window in windows_of(raw, (first, last), WINDOW_ROWS, activities=True):
+            choice.feed([first.among(window), last.among(window)])
+        names = [choice.name()]
+    # an end may be that of another that the thread began; numbers and activities that were found to be of one each tell
+    lost = (LostBetween(raw) or None) if by is not None or names == [THREAD] else None
+    meant = None if where is None else Where(where)
+    pairs = Pairs(
+        first,
+        last,
+        Keys(begins, ends, names),
+        lost=lost,
+        is_meant=None if meant is None else lambda table: passing(table, meant),
+    )
+    for window in windows_of(
+        raw, (first, last), WINDOW_ROWS, activities=meant is not None or not _OF_IDS.isdisjoint(names)
+    ):
+        pairs.feed(window)
+    pairs.end()
+    open_still = len(pairs.started) - pairs.ended
+    notes = [f"by {', '.join(names)}"]
     notes += [f"where {where}"] if where is not None else []
     notes += [f"{open_still:,} without {stop}"] if open_still else []
-    notes += [f"{loose:,} {stop} without {start}"] if loose else []
-    notes += [CROSSING] if by is None and keys == [THREAD] and open_still and loose else []
-    return Table(
-        columns,
-        title=f"{start} to {stop}",
-        units={"start_ms": "ms", "stop_ms": "ms", "duration_ms": "ms"},
-        notes=notes,
-        losses=trace.raw.losses,
-    )
+    notes += [f"{pairs.loose:,} {stop} without {start}"] if pairs.loose else []
+    notes += [CROSSING] if by is None and names == [THREAD] and open_still and pairs.loose else []
+    return _Columns(first, last, pairs, names).table(f"{start} to {stop}", notes)
 
 
-def _passing(trace: Trace, start: str, first: EventTable, where: str) -> Array:
-    """Which of the starts pass a filter."""
-    trace.events(start, where=where)  # which says what is wrong with a name in it
-    return passing(first, Where(where))
+class _Columns:
+    """Makes columns of spans."""
 
+    def __init__(self, first: Side, last: Side, pairs: Pairs, keys: Sequence[str]) -> None:
+        self._sides, self._started, self._stopped = (first, last), pairs.started, pairs.stopped
+        # of a damaged file, or behind a sequence point, what comes later may be older
+        self._order = None if pairs.is_in_order else np.argsort(pairs.started.values["time"], kind="stable")
+        self._fields: dict[str, tuple[int, str]] = {}
+        own = ("start_ms", "stop_ms", "duration_ms", "pid", "tid", "stop_tid")
+        for place, (side, prefix) in enumerate(zip(self._sides, ("", "stop_"), strict=True)):
+            table = side.nothing()
+            for field in table.fields:
+                shown = f"payload.{field}" if f"payload.{field}" in table.columns else field
+                if not (prefix and shown in keys):
+                    name = prefix + field
+                    taken = name in own or name in self._fields
+                    self._fields[f"{prefix}payload.{field}" if taken else name] = place, field
+        self.names = (*own, *self._fields)
 
-def _chosen(first: EventTable, last: EventTable) -> list[str]:
-    if len(first) and len(last) and first.headers.activity.all() and last.headers.activity.all():
-        return [ACTIVITY]
-    for name in first.fields:
-        if name in last.fields and _numbers(first, last, name):
-            return [name]
-    return [THREAD]
+    def __reduce__(self) -> tuple[Any, ...]:
+        """All of them go elsewhere: what they are made of is a file that is open here."""
+        return _Given, (self(self.names, 0, len(self._started)),)
 
-
-def _numbers(first: EventTable, last: EventTable, name: str) -> bool:
-    """Whether each event of both has another value there, and most of the fewer have one that the others have too."""
-    numbers: list[Any] = []
-    for table in (first, last):
-        column = table[f"payload.{name}"]
-        if not isinstance(column, Scalar) or column.values.dtype.kind not in "iu" or column.valid is not None:
-            return False
-        pairs = np.empty(len(column), [("number", np.int64), ("pid", np.uint64)])
-        pairs["number"], pairs["pid"] = column.values.astype(np.int64), table.numpy("pid")
-        numbers.append(pairs)
-        if len(distinct(pairs)) < len(column):
-            return False
-    ours, theirs = numbers
-    return 2 * len(np.intersect1d(ours, theirs, assume_unique=True)) > min(len(ours), len(theirs))
-
-
-def _codes(first: EventTable, last: EventTable, names: Sequence[str]) -> Array:
-    """A number for each combination of values, of the events of both tables, one behind the other."""
-    codes = np.zeros(len(first) + len(last), np.int64)
-    for name in names:
-        columns = []
-        for table in (first, last):
-            column = table.get(name)
-            if column is None:
-                raise UnknownName("column", name, near(name, table.columns), where=f"of {table.title}")
-            columns.append(column)
-        parts = [_plain(column) for column in columns]
-        values = (
-            np.concatenate(parts) if parts[0].dtype.kind != "O" and parts[1].dtype.kind != "O" else _objects(columns)
+    def table(self, title: str, notes: Sequence[str]) -> Table:
+        """All of them."""
+        count, losses = len(self._started), self._sides[0].raw.losses
+        if count <= MANY:
+            made = dict(self(self.names, 0, count))
+            return Table(made, title=title, units=_UNITS, notes=notes, losses=losses)
+        return SlicedTable(
+            self.names, count, self, gathered=self.gathered, title=title, units=_UNITS, notes=notes, losses=losses
         )
-        codes = combined_codes(codes, values)
-    return codes
+
+    def __call__(self, names: Sequence[str], first: int, last: int) -> Mapping[str, Column]:
+        """Of rows that follow each other."""
+        return self._of(names, slice(first, last) if self._order is None else self._order[first:last])
+
+    def gathered(self, names: Sequence[str], rows: Sequence[int]) -> Mapping[str, Column]:
+        """Of rows anywhere."""
+        places = np.array(rows, np.int64)
+        return self._of(names, places if self._order is None else self._order[places])
+
+    def _of(self, names: Sequence[str], rows: Any) -> Mapping[str, Column]:
+        begun, ended = self._started.values[rows].copy(), self._stopped.values[rows].copy()
+        is_there = ended["is_there"] > 0
+        tables = self._sides[0].rows(begun), self._sides[1].rows(ended[is_there])
+        at = np.where(is_there, np.cumsum(is_there) - 1, len(tables[1]))
+        made = {name: self._made(name, tables, at, is_there) for name in names}
+        self._started.release()
+        self._stopped.release()
+        self._sides[0].raw.source.let_go()
+        return made
+
+    def _made(self, name: str, tables: tuple[EventTable, EventTable], at: Array, is_there: Array) -> Column:
+        first, last = tables
+        if name in ("pid", "tid"):
+            return first[name]
+        if name == "stop_tid":
+            return _or_none(last["tid"], at)
+        if name in self._fields:
+            place, field = self._fields[name]
+            column = _named(tables[place], field)
+            return _or_none(column, at) if place else column
+        begin, end = first.numpy("ms"), np.append(last.numpy("ms"), 0.0)[at]
+        if name == "start_ms":
+            return Scalar(begin, None, Kind.F8)
+        if name == "stop_ms":
+            return Scalar(end, is_there, Kind.F8)
+        return number(np.where(is_there, end - begin, 0.0), is_there)
 
 
-def _plain(column: Column) -> Array:
-    if isinstance(column, Scalar) and column.values.dtype.kind in "iub" and column.valid is None:
-        return column.values.astype(np.int64)
-    return np.empty(len(column), object)
+class _Given:
+    """Columns that came from elsewhere."""
 
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = columns
 
-def _objects(columns: Sequence[Column]) -> Array:
-    """A number for each text, id, and what is missing: what prints alike has the same."""
-    known: dict[str | None, int] = {}
-    values = (None if value is None else str(value) for column in columns for value in column.to_pylist())
-    return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
+    def __call__(self, names: Sequence[str], first: int, last: int) -> Mapping[str, Column]:
+        """Of rows that follow each other."""
+        return self.gathered(names, range(first, last))
 
-
-def _paired(first: EventTable, last: EventTable, codes: Array) -> tuple[Array, Array]:
-    """The rows of the starts, and of each the row of its stop (the number of stops where there is none)."""
-    time, thread, place = (
-        np.concatenate([getattr(table.headers, name) for table in (first, last)])
-        for name in ("time", "thread", "payload_offset")
-    )
-    is_stop = np.arange(len(time)) >= len(first)
-    crossing = np.bincount(codes, thread != thread[np.unique(codes, return_index=True)[1]][codes])[codes] > 0
-    stop_of = nested(codes, np.lexsort((place, is_stop & crossing, time, codes)), len(first))
-    opened = np.argsort(first.headers.time, kind="stable")
-    closed = stop_of[opened]
-    return opened, np.where(closed >= 0, closed, len(last))
+    def gathered(self, names: Sequence[str], rows: Sequence[int]) -> Mapping[str, Column]:
+        """Of rows anywhere."""
+        return {name: self._columns[name].take(np.array(rows, np.int64)) for name in names}
 
 
 def _named(table: EventTable, field: str) -> Column:

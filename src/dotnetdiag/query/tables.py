@@ -18,6 +18,7 @@ from dotnetdiag.query.batches import FILE, arrow, distinct_names, schema_of
 from dotnetdiag.query.reports import REPORTS, Report
 from dotnetdiag.table import Table
 from dotnetdiag.table.arrow import valid_text
+from dotnetdiag.table.parts import part, parts
 from dotnetdiag.trace import header
 from dotnetdiag.trace.events import Events
 from dotnetdiag.trace.fields import FieldSource
@@ -202,19 +203,19 @@ class AllEvents:
         return ()
 
 
-Made: TypeAlias = "str | Callable[[Table, Array], Column]"
-"""A column of a table by its name, or what makes one of some rows."""
+Made: TypeAlias = "str | Callable[[Table, int, int], Column]"
+"""A column of a table by its name, or what makes one of the rows from one to before another."""
 
 
-def _row_numbers(_: Table, rows: Array) -> Column:
-    return Scalar(rows, None, Kind.I8)
+def _row_numbers(_: Table, first: int, last: int) -> Column:
+    return Scalar(np.arange(first, last), None, Kind.I8)
 
 
-def _times(since: str, start_ns: int) -> Callable[[Table, Array], Column]:
+def _times(since: str, start_ns: int) -> Callable[[Table, int, int], Column]:
     """When rows began, in UTC, of a column that says so in ms since the start."""
 
-    def made(table: Table, rows: Array) -> Column:
-        column = table[since].take(rows)
+    def made(table: Table, first: int, last: int) -> Column:
+        column = part(table, since, first, last)
         ms = column.numpy().astype(np.float64)
         known = np.abs(ms) < _MOST_MS
         if column.valid is not None:
@@ -226,20 +227,24 @@ def _times(since: str, start_ns: int) -> Callable[[Table, Array], Column]:
 
 
 class _RowWindow:
-    """Some rows of a table. ``names`` are its columns by those of ours, or make them."""
+    """The rows of a table from one to before another, or ``some`` of these. ``names`` are its columns by those of ours, or make them."""
 
-    def __init__(self, table: Table, names: Mapping[str, Made], rows: Array) -> None:
-        self._table, self._names, self._rows = table, names, rows
+    def __init__(
+        self, table: Table, names: Mapping[str, Made], first: int, last: int, some: Array | None = None
+    ) -> None:
+        self._table, self._names, self._first, self._last, self._some = table, names, first, last, some
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._last - self._first if self._some is None else len(self._some)
 
     def column(self, name: str) -> Column:
-        own = self._names[name]
-        return self._table[own].take(self._rows) if isinstance(own, str) else own(self._table, self._rows)
+        own, bounds = self._names[name], (self._first, self._last)
+        made = part(self._table, own, *bounds) if isinstance(own, str) else own(self._table, *bounds)
+        return made if self._some is None else made.take(self._some)
 
     def take(self, rows: Array) -> _RowWindow:
-        return _RowWindow(self._table, self._names, self._rows[rows])
+        some = rows if self._some is None else self._some[rows]
+        return _RowWindow(self._table, self._names, self._first, self._last, some)
 
 
 class ReportRows:
@@ -279,8 +284,8 @@ class ReportRows:
             return None
         table = self._table(trace)
         names = self._names(trace, table)
-        found = schema_of(list(names), _RowWindow(table, names, np.arange(0)).column)
-        nothing = {name for name, own in names.items() if isinstance(own, str) and _says_nothing(table[own])}
+        found = schema_of(list(names), _RowWindow(table, names, 0, 0).column)
+        nothing = {name for name, own in names.items() if isinstance(own, str) and _says_nothing(table, own)}
         return pa.schema([one.with_type(pa.null()) if one.name in nothing else one for one in found])
 
     def count(self, trace: Trace) -> int:
@@ -292,15 +297,19 @@ class ReportRows:
         table = self._table(trace)
         names = self._names(trace, table)
         for first in range(0, len(table), WINDOW_ROWS):
-            yield _RowWindow(table, names, np.arange(first, min(first + WINDOW_ROWS, len(table))))
+            yield _RowWindow(table, names, first, min(first + WINDOW_ROWS, len(table)))
 
     def notes(self, trace: Trace) -> Sequence[str]:
         """Those of the report: what the recording lacks, and how the figures came to be."""
         return self._table(trace).notes
 
 
-def _says_nothing(column: Column) -> bool:
-    return isinstance(column, Text) and column.valid is not None and not column.valid.any()
+def _says_nothing(table: Table, name: str) -> bool:
+    """Whether a column of texts has none."""
+    return all(
+        isinstance(column, Text) and column.valid is not None and not column.valid.any()
+        for column in (some[name] for some in parts(table, [name]))
+    )
 
 
 def find_table(name: str, arguments: Sequence[str] = ()) -> QueryTable:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from dotnetdiag._dataclasses import dataclass
-from dotnetdiag.analysis.quantiles import quantiles
 from dotnetdiag.analysis.spans import spans
-from dotnetdiag.events import Column, Scalar
+from dotnetdiag.analysis.spread import Spread
+from dotnetdiag.events import Scalar
 from dotnetdiag.events.columns import Coded
 from dotnetdiag.table import Table
+from dotnetdiag.table.largest import largest
+from dotnetdiag.table.parts import parts, rows_at
 from dotnetdiag.trace.trace import Trace
 
 STOP = "stop_"
@@ -43,7 +45,9 @@ class Spans:
     @property
     def notes(self) -> tuple[str, ...]:
         """By what they belong together, what has no other side, and the fields that are the same in all."""
-        same = " ".join(_said(name, self.rows[name][0]) for name in self._fields if name not in self.telling)
+        names = [name for name in self._fields if name not in self.telling]
+        first = rows_at(self.rows, np.zeros(min(self.count, 1), np.int64), names)
+        same = " ".join(_said(name, column[0]) for name, column in first.items())
         return (*self.rows.notes, f"all with {same}") if same else self.rows.notes
 
     @property
@@ -53,29 +57,36 @@ class Spans:
     @cached_property
     def telling(self) -> tuple[str, ...]:
         """The fields that are not the same in all spans; of one span, or none, all."""
-        return tuple(name for name in self._fields if len(self.rows) < 2 or _differs(self.rows[name]))
+        fields = self._fields
+        if self.count < 2:
+            return tuple(fields)
+        first = {name: column[0] for name, column in rows_at(self.rows, np.zeros(1, np.int64), fields).items()}
+        same, place = fields, 0
+        while same and place < self.count:  # a part of the fields that are the same until then
+            part = next(parts(self.rows, same, place))
+            place += len(part[same[0]])
+            same = [name for name in same if all(value == first[name] for value in part[name])]
+        return tuple(name for name in fields if name not in same)
 
     @cached_property
     def groups(self) -> Mapping[str, Mapping[str, tuple[int, float]]]:
         """By the fields of the start whose values have names, where these differ: for each name how many ended and how many ms these took, those
         that took most first. Fields with more than :data:`MOST_GROUPS` are left out.
         """
-        found = {}
-        for name in self.telling:
-            column = self.rows[name]
-            if isinstance(column, Coded) and not name.startswith(STOP):
-                found[name] = self._by(column)
-        return {name: groups for name, groups in found.items() if 1 < len(groups) <= MOST_GROUPS}
-
-    def _by(self, column: Coded) -> dict[str, tuple[int, float]]:
-        took = self.rows["duration_ms"]
-        assert isinstance(took, Scalar)
-        ended = np.ones(len(took), np.bool_) if took.valid is None else took.valid
-        counts = np.bincount(column.which[ended], minlength=len(column.texts)).tolist()
-        sums = np.bincount(column.which[ended], took.values[ended], len(column.texts)).tolist()
-        rows = zip(column.texts.to_pylist(), counts, sums, strict=True)
-        ordered = sorted(rows, key=lambda row: -row[2])
-        return {str(text): (count, total) for text, count, total in ordered if count}
+        nothing = rows_at(self.rows, np.zeros(0, np.int64), self.telling)
+        names = [name for name, one in nothing.items() if isinstance(one, Coded) and not name.startswith(STOP)]
+        found = {name: dict[str, tuple[int, float]]() for name in names}
+        for part in parts(self.rows, [*names, "duration_ms"]) if names else ():
+            took = part["duration_ms"]
+            assert isinstance(took, Scalar)
+            for name in [*found]:
+                column = part[name]
+                assert isinstance(column, Coded)
+                _add(found[name], column, took)
+                if len(found[name]) > MOST_GROUPS:
+                    del found[name]
+        ordered = {name: dict(sorted(one.items(), key=lambda row: -row[1][1])) for name, one in found.items()}
+        return {name: groups for name, groups in ordered.items() if len(groups) > 1}
 
     def table(self) -> Table:
         """All of them."""
@@ -83,15 +94,19 @@ class Spans:
 
     def longest(self, number: int) -> list[tuple[dict[str, Any], str]]:
         """Rows of the longest that ended, and as a text their fields that are not the same in all."""
-        order = np.argsort(-self.rows.numpy("duration_ms"), kind="stable")
-        valid = self.rows["duration_ms"].valid
-        order = order if valid is None else order[valid[order]]
-        found = []
-        for place in order[:number].tolist():
-            row = self.rows[place]
-            fields = " ".join(_said(name, row[name]) for name in self.telling)
-            found.append((row, fields))
-        return found
+        rows = largest(self.rows, "duration_ms", number, (*OWN, *self.telling))
+        return [(row, " ".join(_said(name, row[name]) for name in self.telling)) for row in rows]
+
+
+def _add(found: dict[str, tuple[int, float]], column: Coded, took: Scalar) -> None:
+    """Of each name how many ended, and how long they took."""
+    ended = np.ones(len(took), np.bool_) if took.valid is None else took.valid
+    counts = np.bincount(column.which[ended], minlength=len(column.texts)).tolist()
+    sums = np.bincount(column.which[ended], took.values[ended], len(column.texts)).tolist()
+    for text, count, total in zip(column.texts.to_pylist(), counts, sums, strict=True):
+        if count:
+            before = found.get(str(text), (0, 0.0))
+            found[str(text)] = before[0] + count, before[1] + total
 
 
 def _said(name: str, value: Any) -> str:
@@ -102,20 +117,16 @@ def _said(name: str, value: Any) -> str:
     return f"{name}={text}"
 
 
-def _differs(column: Column) -> bool:
-    values = iter(column)
-    first = next(values, None)
-    return any(value != first for value in values)
-
-
 def spans_of(trace: Trace, start: str, stop: str, *, by: Sequence[str] = (), where: str | None = None) -> Spans:
     """Those of a trace; ``by`` and ``where`` as ``dd.spans`` has them, nothing: found out, and all. Raises UnknownName, GrammarError."""
     rows = spans(trace, start, stop, by=by or None, where=where)
-    column = rows["duration_ms"]
-    assert isinstance(column, Scalar)
-    known = column.values if column.valid is None else column.values[column.valid]
+    spread = Spread()
+    for part in parts(rows, ["duration_ms"]):
+        column = part["duration_ms"]
+        assert isinstance(column, Scalar)
+        spread.add(column.values if column.valid is None else column.values[column.valid])
     said: dict[str, float] = {}
-    if len(known):
-        found = quantiles(known, [0, 0.5, 0.95, 1])
-        said = dict(zip(("least", "median", "95 %", "most"), found, strict=True)) | {"sum": float(known.sum())}
-    return Spans(start=start, stop=stop, rows=rows, ended=len(known), durations_ms=said)
+    if len(spread):
+        found = spread.at([0, 0.5, 0.95, 1])
+        said = dict(zip(("least", "median", "95 %", "most"), found, strict=True)) | {"sum": spread.total}
+    return Spans(start=start, stop=stop, rows=rows, ended=len(spread), durations_ms=said)

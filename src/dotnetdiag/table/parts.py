@@ -32,6 +32,13 @@ def parts(rows: Table, names: Sequence[str], since: int = 0) -> Iterator[Mapping
         yield rows.made(names, first, min(first + PART_ROWS, len(rows)))
 
 
+def part(rows: Table, name: str, first: int, last: int) -> Column:
+    """One column of the rows from one to before another."""
+    if isinstance(rows, SlicedTable):
+        return rows.made([name], first, last)[name]
+    return rows[name].take(np.arange(first, last))
+
+
 def rows_at(rows: Table, places: npt.NDArray[np.int64], names: Sequence[str] | None = None) -> dict[str, Column]:
     """All columns of the rows at some places, or those of these ``names``."""
     names = rows.columns if names is None else names
@@ -47,25 +54,25 @@ def rows_at(rows: Table, places: npt.NDArray[np.int64], names: Sequence[str] | N
     for first in sorted({place - place % each for place in ascending.tolist()}):
         last = min(first + each, len(rows))
         own = ascending[np.searchsorted(ascending, first) : np.searchsorted(ascending, last)]
-        part = rows.made(names, first, last)
-        found.append({name: column.take(own - first) for name, column in part.items()})
+        made = rows.made(names, first, last)
+        found.append({name: column.take(own - first) for name, column in made.items()})
     if not found:
         return dict(rows.made(names, 0, 0))
     back = np.argsort(order, kind="stable")
-    return {name: concat([part[name] for part in found]).take(back) for name in names}
+    return {name: concat([one[name] for one in found]).take(back) for name in names}
 
 
 def counts(rows: Table, name: str) -> Counter[Any]:
     """How often each value of a column comes."""
     made = Counter[Any]()
-    for part in parts(rows, [name]):
-        made.update(part[name].to_pylist())
+    for some in parts(rows, [name]):
+        made.update(some[name].to_pylist())
     return made
 
 
 def is_told(rows: Table, name: str) -> bool:
     """Whether a column of numbers has any."""
     return any(
-        len(column := part[name]) > 0 and (column.valid is None or bool(column.valid.any()))
-        for part in parts(rows, [name])
+        len(column := some[name]) > 0 and (column.valid is None or bool(column.valid.any()))
+        for some in parts(rows, [name])
     )

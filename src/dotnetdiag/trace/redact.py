@@ -176,13 +176,9 @@ def _redact_payloads(trace: Trace, number: int, paths: Iterable[str], payloads: 
     offsets, lengths = payloads.offsets, payloads.lengths.astype(np.int64)
     table = decode(schema, trace.raw.buffer, offsets, lengths, lazy_text=True, infer_layout=False)
     for path in paths:
-        column: Column | None = None
-        columns: Mapping[str, Column] = table.flat
-        for name in _parts(path, columns):
-            column = columns.get(name)
-            columns = {} if column is None else _members(column)
-        for start, size, wide in () if column is None else _spans_of(column):
-            copy.replace(f"{event}.{path}", start, size, wide=wide)
+        for column in _columns_of(path, table.flat):
+            for start, size, wide in _spans_of(column):
+                copy.replace(f"{event}.{path}", start, size, wide=wide)
     bare = list(table.columns.values())[-1] if table.columns and _ends_in_bytes(schema) else None
     for what, part in (("fields that are not followed", bare), ("bytes that no field describes", table.remainder)):
         if isinstance(part, Bytes):  # they reach to the end of the payload
@@ -192,13 +188,13 @@ def _redact_payloads(trace: Trace, number: int, paths: Iterable[str], payloads: 
                 copy.blank(f"{event}: {what}", end - size, size)
 
 
-def _parts(path: str, columns: Mapping[str, Column]) -> Iterator[str]:
-    """The names along a path; a name may have dots in it."""
-    while path:
-        name = next((name for name in columns if path == name or path.startswith(f"{name}.")), path)
-        yield name
-        path = path[len(name) + 1 :]
-        columns = _members(columns[name]) if name in columns else {}
+def _columns_of(path: str, columns: Mapping[str, Column]) -> Iterator[Column]:
+    """All that a path may mean: a name may have dots in it, so that several fields have one."""
+    for name, column in columns.items():
+        if path == name:
+            yield column
+        elif path.startswith(f"{name}."):
+            yield from _columns_of(path[len(name) + 1 :], _members(column))
 
 
 def _spans_of(column: Column) -> Iterator[tuple[int, int, bool]]:

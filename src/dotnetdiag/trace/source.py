@@ -263,6 +263,10 @@ class Source:
                 parts, rows = [], 0
         yield from _by_type(parts)
 
+    def let_go(self) -> None:
+        """What was looked at of a mapped file goes from memory: for who has read here and there."""
+        self._let_go(0, len(self.buffer))
+
     def _let_go(self, start: int, end: int) -> None:
         if self._release is not None:
             self._release(start, end)
@@ -339,16 +343,22 @@ class Source:
                 return
 
     def windows_once(
-        self, wanted: Wants, *, size: int, activities: bool = True, tally: Tally | None = None
+        self,
+        wanted: Wants,
+        *,
+        size: int,
+        activities: bool = True,
+        tally: Tally | None = None,
+        keeps: bool = True,
     ) -> Iterator[HeaderColumns]:
         """As :meth:`windows`, for who makes one pass and needs few of the columns, each made when it is first asked for: of a window until the next,
         and of the next nothing is made before that. Without ``activities`` their ids may be 0. A ``tally`` adds up what it knows on the way, where it
-        :attr:`tallies`.
+        :attr:`tallies`. Nothing is kept for passes to come unless it ``keeps``.
 
         The first pass over a small file keeps nothing for those to come (60 of the 230 MB of reports), and windows go on over sequence points, of
         which there may be one for each 40,000 events: a report on a million spent a third of its time on what each window costs.
         """
-        if self._is_kept:
+        if self._kept is not None or (keeps and self._is_kept):
             yield from self._selected(wanted, None, size)
             return
         sieve = None if activities or wanted is None or not self.scan.sifts else self._sieve(wanted, tally)
