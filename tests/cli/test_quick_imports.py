@@ -9,7 +9,7 @@ import py_compile
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ import pytest
 
 import dotnetdiag
 from dotnetdiag.cli import quick_imports
-from dotnetdiag.cli.quick_imports import _Finder
+from dotnetdiag.cli.quick_imports import _Finder, _names_in
 
 
 def compiled(source: Path, text: str = "VALUE = 1\n") -> Path:
@@ -32,10 +32,12 @@ def compiled(source: Path, text: str = "VALUE = 1\n") -> Path:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a package ``pack``."""
     monkeypatch.setattr(quick_imports, "_PACKAGES", frozenset({"pack"}))
+    _names_in.cache_clear()
     return tmp_path
 
 
 def found(folder: Path, name: str = "one") -> ModuleSpec | None:
+    _names_in.cache_clear()
     return _Finder.find_spec(f"pack.{name}", [str(folder)])
 
 
@@ -88,6 +90,20 @@ def test_a_package_is_before_a_module_of_its_name(folder: Path) -> None:
     assert spec.submodule_search_locations == [str(folder / "one")]
 
 
+def test_a_package_without_bytecode_is_before_a_module_of_its_name_too(folder: Path) -> None:
+    compiled(folder / "one.py")
+    (folder / "one").mkdir()
+    (folder / "one" / "__init__.py").write_text("")
+    assert found(folder) is None
+
+
+def test_what_came_to_a_folder_later_is_left_to_python(folder: Path) -> None:
+    compiled(folder / "one.py")
+    assert found(folder) is not None
+    compiled(folder / "two.py")
+    assert _Finder.find_spec("pack.two", [str(folder)]) is None
+
+
 def newer_source(folder: Path) -> None:
     compiled(folder / "one.py")
     os.utime(folder / "one.py", (1, 1))
@@ -98,6 +114,11 @@ def larger_source(folder: Path) -> None:
     told = (folder / "one.py").stat()
     (folder / "one.py").write_text("VALUE = 22\n")
     os.utime(folder / "one.py", ns=(told.st_atime_ns, told.st_mtime_ns))
+
+
+def beside_an_extension(folder: Path) -> None:
+    compiled(folder / "one.py")
+    (folder / f"one{EXTENSION_SUFFIXES[0]}").write_bytes(b"")
 
 
 def by_hash(folder: Path) -> None:
@@ -146,6 +167,7 @@ def compiled_elsewhere(folder: Path) -> None:
     [
         newer_source,
         larger_source,
+        beside_an_extension,
         by_hash,
         without_bytecode,
         without_source,
@@ -168,6 +190,9 @@ def test_others_are_left_to_python(folder: Path) -> None:
     assert _Finder.find_spec("pack", None) is None
     assert _Finder.find_spec("other.one", [str(folder)]) is None
     assert _Finder.find_spec("pack.one", [str(folder), str(folder)]) is None
+    for name in ("one\0", "\ud800", "", "..", "one.py"):
+        assert _Finder.find_spec(f"pack.{name}", [str(folder)]) is None
+    assert _Finder.find_spec("pack.one", [str(folder / "elsewhere")]) is None
 
 
 @pytest.mark.parametrize(

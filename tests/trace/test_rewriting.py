@@ -20,7 +20,19 @@ from tests.nettrace.traces import PLAIN, SMALL, START_NS, SYNC, V6_ONLY
 
 import dotnetdiag.trace.redact as redacting
 from dotnetdiag.errors import NotUnderstood, UnknownName, UsageError
-from dotnetdiag.nettrace import Block, Contents, LabelList, Metadata, ThreadInfo, Writer, read, rewrite
+from dotnetdiag.nettrace import (
+    Block,
+    Contents,
+    Field,
+    FieldType,
+    LabelList,
+    Metadata,
+    ThreadInfo,
+    TypeCode,
+    Writer,
+    read,
+    rewrite,
+)
 from dotnetdiag.trace.json_lines import JsonLines
 from dotnetdiag.trace.merge import NEXT_PROCESS, merge
 from dotnetdiag.trace.part import in_time_order, naming_types, part_of
@@ -455,6 +467,32 @@ def test_texts_in_lists_of_structures_are_redacted() -> None:
             argument["Value"] = stars(argument["Value"])
         assert one == other
     assert done.replaced[name] > 0
+
+
+_INT, _TEXT = (FieldType(code=code) for code in (TypeCode.INT32, TypeCode.STRING))
+_OBJECT = FieldType(code=TypeCode.OBJECT, fields=(Field(name="CommandLine", type=_TEXT),))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (Field(name="process", type=_INT), Field(name="process.command_line", type=_TEXT)),
+        (Field(name="a", type=_OBJECT), Field(name="a.CommandLine", type=_TEXT)),
+        (Field(name="a.CommandLine", type=_TEXT), Field(name="a", type=_OBJECT)),
+        (Field(name="", type=_INT), Field(name=".CommandLine", type=_TEXT)),
+        (Field(name="CommandLine.", type=_TEXT), Field(name="CommandLine", type=_TEXT)),
+    ],
+)
+def test_all_that_a_name_with_dots_may_mean_is_redacted(fields: tuple[Field, ...]) -> None:
+    payload = b"".join(struct.pack("<i", 7) if one.type is _INT else "hidden\0".encode("utf-16-le") for one in fields)
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        writer.add_metadata(Metadata(metadata_id=1, provider="Mine", event_id=1, name="Started", fields=fields))
+        writer.write_event(1, 10, payload, thread=1)
+    done = redact(Trace(file.getvalue()))
+    assert "hidden".encode("utf-16-le") in file.getvalue()
+    assert "hidden".encode("utf-16-le") not in bytes(done.data)
+    assert len(done.data) == len(file.getvalue())
 
 
 def test_pairs_of_version_6_are_redacted_where_they_stand() -> None:
