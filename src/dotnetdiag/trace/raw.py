@@ -459,10 +459,29 @@ class RawTrace:
         from dotnetdiag.trace.symbol_events import SymbolHeaders
 
         both, about = self._tells_of_symbols()
-        headers = self.source.collect(both) if len(both) else HeaderColumns.allocate(0)
+        headers = self._symbol_rows(both) if len(both) else HeaderColumns.allocate(0)
         self.source.about_processes = headers[lookup(about, headers.metadata_id)]
         rows = self.source.scan.threads if self.format.startswith("nettrace 6") else {}
         return SymbolHeaders(headers=headers, metadata=self.metadata, threads=rows, info=self.info)
+
+    def _symbol_rows(self, wanted: Wanted) -> HeaderColumns:
+        """The events of these types; of very many methods those that are in a call stack."""
+        from dotnetdiag.nettrace import HeaderColumns
+        from dotnetdiag.trace.source import NOTED_ROWS
+        from dotnetdiag.trace.used_code import UsedCode
+
+        if self.source.has_noted(wanted):
+            return self.source.collect(wanted)
+        parts, rows, used, is_looked_for = list[HeaderColumns](), 0, None, False
+        for window in self.source.windows(wanted):
+            rows += len(window)
+            if rows > NOTED_ROWS and not is_looked_for:
+                used, is_looked_for = UsedCode.of(self), True
+                parts = parts if used is None else [used.among(HeaderColumns.concatenate(parts))]
+            parts.append(window if used is None else used.among(window))
+            if used is not None:
+                self.source.let_go()
+        return HeaderColumns.concatenate(parts)
 
     def note_symbols(self) -> None:
         """Let the next pass over the file find what symbols are built from, too."""

@@ -462,6 +462,10 @@ class Source:
         if self._kept is None:
             self._to_note = wanted
 
+    def has_noted(self, wanted: Wanted) -> bool:
+        """Whether :meth:`collect` of these types needs no pass any more."""
+        return self._noted is not None and bool(np.isin(wanted, self._noted[0]).all())
+
     def _ordered(self, batches: list[EventBatch], ranks: Ranks | None = None) -> HeaderColumns:
         rows = list(_in_time_order(iter(batches), None, None, self.in_file_order, ranks=ranks))
         return HeaderColumns.concatenate(rows) if rows else HeaderColumns.allocate(0)

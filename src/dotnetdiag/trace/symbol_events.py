@@ -95,7 +95,7 @@ class SymbolSource(Protocol):
 
 def symbol_events(metadata: Mapping[int, Metadata]) -> frozenset[int]:
     """The metadata ids of the events that say something of addresses."""
-    return frozenset(_wanted(metadata, 8)[0])
+    return frozenset(wanted_events(metadata, 8)[0])
 
 
 class Texts:
@@ -183,7 +183,9 @@ class SymbolEvents:
     """The events of a trace that say something of addresses. ``from_start``: the session saw the runtime start."""
 
     def __init__(self, source: SymbolSource, buffer: Array) -> None:
-        wanted, self.from_start = _wanted(source.metadata, source.info.pointer_size if source.info is not None else 8)
+        wanted, self.from_start = wanted_events(
+            source.metadata, source.info.pointer_size if source.info is not None else 8
+        )
         self._tables = _decode(wanted, source.headers, buffer) if wanted else []
         self.texts = Texts([table.texts for table in self._tables])
         self._times = source.headers.time
@@ -206,7 +208,7 @@ def _role(provider: str, event_id: int, name: str) -> Role | None:
     return _UNIVERSAL_ROLES.get(name) if provider == UNIVERSAL_SYSTEM else _ROLES.get((provider, event_id))
 
 
-def _wanted(
+def wanted_events(
     metadata: Mapping[int, Metadata], pointer_size: int
 ) -> tuple[dict[int, tuple[Role, events.EventSchema]], bool]:
     """(role and schema by metadata id, whether the runtime said that it starts)."""
