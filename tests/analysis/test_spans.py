@@ -25,6 +25,7 @@ from dotnetdiag.recipes.spans import spans_of
 from dotnetdiag.table import Table
 from dotnetdiag.table.parts import rows_at
 from dotnetdiag.table.sliced import SlicedTable
+from dotnetdiag.trace.scratch import Stored
 from dotnetdiag.trace.trace import Trace
 
 START, STOP = "Work/Start", "Work/Stop"
@@ -318,6 +319,43 @@ def test_begins_that_wait_for_long_have_their_ends() -> None:
     ]
     made = dd.spans(recorded(steps), START, STOP, by="Id")
     assert pairs(made) == one_by_one(steps, 2)
+
+
+@pytest.mark.usefixtures("small")
+def test_of_many_begins_of_one_thread_that_never_end_the_latest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    whole = Stored.read
+
+    def counting(stored: Stored) -> Any:
+        nonlocal read
+        read += len(stored)
+        return whole(stored)
+
+    monkeypatch.setattr(Stored, "read", counting)
+    never = [(1, 1, key) for key in range(600)]
+    steps = [*never, *((kind, 1, key) for key in range(300) for kind in (1, 2)), *((2, 1, 0) for _ in range(5))]
+    made = dd.spans(recorded(steps), START, STOP, by="tid")
+    assert pairs(made) == one_by_one(steps, 1)
+    assert read < 100 * len(steps)  # all columns of all that wait, in each of 400 windows, are 2,000 times as many
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("between", [1, 50])
+def test_who_ends_whom_in_one_tick_does_not_depend_on_what_comes_later(between: int) -> None:
+    """The end is before the begin, by the order of their thread; that another thread has the number later changes nothing."""
+    file = io.BytesIO()
+    with Writer(file) as writer:
+        for number, name in ((1, START), (2, STOP)):
+            writer.add_metadata(
+                Metadata(metadata_id=number, provider="Mine", event_id=number, name=name, fields=NUMBER)
+            )
+        writer.write_event(2, 5, struct.pack("<ii", 7, 0), thread=1)
+        writer.write_event(1, 5, struct.pack("<ii", 7, 1), thread=1)
+        for at in range(between):
+            writer.write_event(1, 10 + at, struct.pack("<ii", 100 + at, 0), thread=1)
+        writer.write_event(1, 1000, struct.pack("<ii", 7, 2), thread=2)
+    made = dd.spans(Trace(file.getvalue()), START, STOP, by="Id", where="Id == 7")
+    assert pairs(made) == [(1, None), (2, None)]
 
 
 @pytest.mark.parametrize("count", [60_000, 240_000])

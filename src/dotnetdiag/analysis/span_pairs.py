@@ -11,7 +11,7 @@ from dotnetdiag._dataclasses import dataclass
 from dotnetdiag.analysis.pairs import combined_codes, nested
 from dotnetdiag.analysis.span_keys import Keys
 from dotnetdiag.events import EventSchema
-from dotnetdiag.trace.distinct import distinct, is_among
+from dotnetdiag.trace.distinct import is_among, ranked
 from dotnetdiag.trace.fields import FieldSource, join_fields
 from dotnetdiag.trace.lost_between import LostBetween
 from dotnetdiag.trace.raw import RawTrace
@@ -23,6 +23,8 @@ Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _HELD = 1 << 14
 """When more begins wait, they wait in a file, and only those are looked at that may be of the ends of a window."""
+_FEW_KINDS = 1 << 10
+"""Of so many it is told when enough of each were found."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -113,40 +115,102 @@ class _Open:
         found = [] if self._held is None else [self._held]
         self._held = None
         if self._older:
-            asked = distinct(ends.hashes)
-            found += [taken for part in self._older if (taken := part.take(asked)) is not None]
+            asked = _Asked(ends.hashes)
+            for part in sorted(self._older, key=lambda one: -one.latest):
+                taken = part.take(asked)
+                if taken is not None:
+                    found.append(taken)
             self._older = [part for part in self._older if not part.is_over]
         return found
 
     def keep(self, begins: _Events) -> None:
         """Of those that were taken, and of others, these wait."""
         if len(begins) > _HELD:
-            self._older.append(_Part(begins, self._scratch))
+            self._older.append(_Part(begins.take(np.argsort(begins.time, kind="stable")), self._scratch))
         else:
             self._held = begins
 
 
+class _Asked:
+    """How many begins of each kind the ends of a window may be of: the latest ones."""
+
+    def __init__(self, hashes: Array) -> None:
+        self.hashes, which = ranked(hashes)
+        self.counts: Array = np.bincount(which, minlength=len(self.hashes))
+        self._times: list[list[int]] = [[] for _ in self.hashes] if len(self.hashes) < _FEW_KINDS else []
+
+    def since(self) -> Array:
+        """Of each kind a time that no begin has to be looked for at and before, for there are enough behind it."""
+        least = np.iinfo(np.int64).min
+        if not self._times:
+            return np.full(len(self.hashes), least)
+        return np.array(
+            [
+                sorted(times)[-count] if len(times) >= count else least
+                for times, count in zip(self._times, self.counts.tolist(), strict=True)
+            ],
+            np.int64,
+        )
+
+    def note(self, which: Array, times: Array) -> None:
+        """These were taken."""
+        if self._times:
+            for kind, time in zip(which.tolist(), times.tolist(), strict=True):
+                self._times[kind].append(time)
+
+
 class _Part:
-    """Some of them, in the file."""
+    """Some of them, in the file, by their times."""
 
     def __init__(self, begins: _Events, scratch: Scratch) -> None:
         self._hashes, self._waits = begins.hashes, np.ones(len(begins), np.bool_)
+        self.latest = int(begins.time[-1])
         self._columns, self._keys = ([scratch.put(one) for one in own] for own in (begins.columns, begins.keys))
 
-    def take(self, hashes: Array) -> _Events | None:
+    def take(self, asked: _Asked) -> _Events | None:
         """Those that may be asked for; all when few are left."""
-        asked = self._waits & is_among(self._hashes, hashes)
-        if 4 * np.count_nonzero(self._waits & ~asked) < len(asked):
-            asked = self._waits
-        if not asked.any():
+        later = asked.since() < self.latest
+        if not later.any():
             return None
-        self._waits = self._waits & ~asked
-        return _Events(*([one.read()[asked] for one in own] for own in (self._columns, self._keys)))
+        rows = np.flatnonzero(self._waits & is_among(self._hashes, asked.hashes[later]))
+        if not len(rows):
+            return None
+        which = np.searchsorted(asked.hashes, self._hashes[rows])
+        rows = rows[_are_last(which, asked.counts)]
+        if 4 * (np.count_nonzero(self._waits) - len(rows)) < len(self._waits):
+            rows = np.flatnonzero(self._waits)
+        self._waits[rows] = False
+        taken = _Events(*([one.read()[rows] for one in own] for own in (self._columns, self._keys)))
+        own = is_among(self._hashes[rows], asked.hashes)
+        asked.note(np.searchsorted(asked.hashes, self._hashes[rows[own]]), taken.time[own])
+        return taken
 
     @property
     def is_over(self) -> bool:
         """Whether none waits any more."""
         return not self._waits.any()
+
+
+def _are_last(which: Array, counts: Array) -> Array:
+    """Which rows are among the last of their kind, of each so many."""
+    order = np.argsort(which, kind="stable")
+    kinds = which[order]
+    ends = np.searchsorted(kinds, kinds, "right")
+    made = np.zeros(len(which), np.bool_)
+    made[order] = ends - np.arange(len(kinds)) <= counts[kinds]
+    return made
+
+
+def _of_several_threads(codes: Array, time: Array, thread: Array) -> Array:
+    """Of which events others of the same code and tick are of another thread."""
+    made = np.zeros(len(codes), np.bool_)
+    if len(codes):
+        order = np.lexsort((time, codes))
+        code, tick, own = codes[order], time[order], thread[order]
+        firsts = np.flatnonzero(np.append(True, (code[1:] != code[:-1]) | (tick[1:] != tick[:-1])))
+        are_several = np.minimum.reduceat(own, firsts) != np.maximum.reduceat(own, firsts)
+        made[order] = np.repeat(are_several, np.diff(np.append(firsts, len(codes))))
+    return made
 
 
 class Pairs:
@@ -239,9 +303,7 @@ class Pairs:
             for both in ((asked.time, ends.time), (asked.thread, ends.thread), (asked.place, ends.place))
         )
         is_stop = np.arange(len(codes)) >= len(asked)
-        one_of = np.zeros(int(codes.max(initial=-1)) + 1, thread.dtype)
-        one_of[codes] = thread
-        crossing = np.bincount(codes, thread != one_of[codes], len(one_of))[codes] > 0
+        crossing = _of_several_threads(codes, time, thread)
         return nested(codes, np.lexsort((place, is_stop & crossing, time, codes)), len(asked))
 
 

@@ -472,15 +472,25 @@ class RawTrace:
 
         if self.source.has_noted(wanted):
             return self.source.collect(wanted)
-        parts, rows, used, is_looked_for = list[HeaderColumns](), 0, None, False
+        parts, rows = list[HeaderColumns](), 0
         for window in self.source.windows(wanted):
+            parts.append(window)
             rows += len(window)
-            if rows > NOTED_ROWS and not is_looked_for:
-                used, is_looked_for = UsedCode.of(self), True
-                parts = parts if used is None else [used.among(HeaderColumns.concatenate(parts))]
-            parts.append(window if used is None else used.among(window))
-            if used is not None:
-                self.source.let_go()
+            if rows > NOTED_ROWS:
+                break
+        else:
+            return HeaderColumns.concatenate(parts)
+        del parts
+        used = UsedCode.of(self.metadata, self.meaning.info.pointer_size, self.source.stacks, self.buffer)
+        if used is None:
+            return self.source.collect(wanted)
+        for window in self.source.windows(wanted):
+            used.look_at(window)
+            self.source.let_go()
+        parts = []
+        for window in self.source.windows(wanted):
+            parts.append(used.among(window))
+            self.source.let_go()
         return HeaderColumns.concatenate(parts)
 
     def note_symbols(self) -> None:
