@@ -94,7 +94,8 @@ class Spans:
 
     def longest(self, number: int) -> list[tuple[dict[str, Any], str]]:
         """Rows of the longest that ended, and as a text their fields that are not the same in all."""
-        rows = largest(self.rows, "duration_ms", number, (*OWN, *self.telling))
+        shown = {*OWN, *self.telling}
+        rows = largest(self.rows, "duration_ms", number, [name for name in self.rows.columns if name in shown])
         return [(row, " ".join(_said(name, row[name]) for name in self.telling)) for row in rows]
 
 

@@ -468,7 +468,6 @@ class RawTrace:
         """The events of these types; of very many methods those that are in a call stack."""
         from dotnetdiag.nettrace import HeaderColumns
         from dotnetdiag.trace.source import NOTED_ROWS
-        from dotnetdiag.trace.used_code import UsedCode
 
         if self.source.has_noted(wanted):
             return self.source.collect(wanted)
@@ -481,6 +480,8 @@ class RawTrace:
         else:
             return HeaderColumns.concatenate(parts)
         del parts
+        from dotnetdiag.trace.used_code import UsedCode
+
         used = UsedCode.of(self.metadata, self.meaning.info.pointer_size, self.source.stacks, self.buffer)
         if used is None:
             return self.source.collect(wanted)
