@@ -6,7 +6,7 @@ import io
 import pickle
 import struct
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -37,15 +37,22 @@ NUMBER = (
 
 def recorded(steps: list[tuple[int, int, int]], activity: bool = False, apart: int = 1_000_000) -> Trace:
     """(1 start or 2 stop, thread, id), so many ns apart."""
+    return written(
+        [(kind, time * apart, thread, key, time) for time, (kind, thread, key) in enumerate(steps)], activity
+    )
+
+
+def written(steps: Iterable[tuple[int, int, int, int, int]], activity: bool = False) -> Trace:
+    """(1 start or 2 stop, time in ns, thread, id, size)."""
     file = io.BytesIO()
     with Writer(file) as writer:
         for number, name in ((1, START), (2, STOP)):
             writer.add_metadata(
                 Metadata(metadata_id=number, provider="Mine", event_id=number, name=name, fields=NUMBER)
             )
-        for time, (kind, thread, key) in enumerate(steps):
+        for kind, ns, thread, key, size in steps:
             ids: dict[str, Any] = {"activity": UUID(int=key + 1)} if activity else {}
-            writer.write_event(kind, time * apart, struct.pack("<ii", key, time), thread=thread, **ids)
+            writer.write_event(kind, ns, struct.pack("<ii", key, size), thread=thread, **ids)
     return Trace(file.getvalue())
 
 
@@ -340,37 +347,31 @@ def test_of_many_begins_of_one_thread_that_never_end_the_latest_are_looked_at(mo
 
 
 @pytest.mark.usefixtures("small")
+def test_of_begins_in_one_tick_the_last_ends_first_however_long_they_wait() -> None:
+    """Ends come one by one, with others between them: what was looked at and did not end waits elsewhere then."""
+    begins = [(1, 5, 1, key, key) for key in range(40)]
+    ends = [(2, 100 + 10 * at, 1, 0, at) for at in range(30)]
+    nested = [(kind, 105 + 10 * at + kind, 1, 0, 1000 + at) for at in range(0, 30, 3) for kind in (1, 2)]
+    steps = sorted([*begins, *ends, *nested], key=lambda one: one[1])
+    made = dd.spans(written(steps), START, STOP, by="tid")
+    whole = one_by_one([(kind, thread) for kind, _, thread, *_ in steps], 1)
+    assert pairs(made) == [(steps[begin][4], None if end is None else steps[end][4]) for begin, end in whole]
+
+
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("between", [1, 50])
 def test_who_ends_whom_in_one_tick_does_not_depend_on_what_comes_later(between: int) -> None:
     """The end is before the begin, by the order of their thread; that another thread has the number later changes nothing."""
-    file = io.BytesIO()
-    with Writer(file) as writer:
-        for number, name in ((1, START), (2, STOP)):
-            writer.add_metadata(
-                Metadata(metadata_id=number, provider="Mine", event_id=number, name=name, fields=NUMBER)
-            )
-        writer.write_event(2, 5, struct.pack("<ii", 7, 0), thread=1)
-        writer.write_event(1, 5, struct.pack("<ii", 7, 1), thread=1)
-        for at in range(between):
-            writer.write_event(1, 10 + at, struct.pack("<ii", 100 + at, 0), thread=1)
-        writer.write_event(1, 1000, struct.pack("<ii", 7, 2), thread=2)
-    made = dd.spans(Trace(file.getvalue()), START, STOP, by="Id", where="Id == 7")
+    others = [(1, 10 + at, 1, 100 + at, 0) for at in range(between)]
+    trace = written([(2, 5, 1, 7, 0), (1, 5, 1, 7, 1), *others, (1, 1000, 2, 7, 2)])
+    made = dd.spans(trace, START, STOP, by="Id", where="Id == 7")
     assert pairs(made) == [(1, None), (2, None)]
 
 
 @pytest.mark.parametrize("count", [60_000, 240_000])
 def test_many_spans_take_no_more_memory_than_few(count: int) -> None:
     """240,000 took 115 MB, all columns of all events."""
-    file = io.BytesIO()
-    with Writer(file) as writer:
-        for number, name in ((1, START), (2, STOP)):
-            writer.add_metadata(
-                Metadata(metadata_id=number, provider="Mine", event_id=number, name=name, fields=NUMBER)
-            )
-        for key in range(count):
-            for kind in (1, 2):
-                writer.write_event(kind, (2 * key + kind) * 1000, struct.pack("<ii", key, kind), thread=1 + key % 7)
-    trace = Trace(file.getvalue())
+    trace = recorded([(kind, 1 + key % 7, key) for key in range(count) for kind in (1, 2)], apart=1000)
     trace.raw.source.counts()
     tracemalloc.start()
     try:

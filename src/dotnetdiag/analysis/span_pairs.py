@@ -126,7 +126,7 @@ class _Open:
     def keep(self, begins: _Events) -> None:
         """Of those that were taken, and of others, these wait."""
         if len(begins) > _HELD:
-            self._older.append(_Part(begins.take(np.argsort(begins.time, kind="stable")), self._scratch))
+            self._older.append(_Part(begins.take(np.lexsort((begins.place, begins.time))), self._scratch))
         else:
             self._held = begins
 
@@ -140,7 +140,7 @@ class _Asked:
         self._times: list[list[int]] = [[] for _ in self.hashes] if len(self.hashes) < _FEW_KINDS else []
 
     def since(self) -> Array:
-        """Of each kind a time that no begin has to be looked for at and before, for there are enough behind it."""
+        """Of each kind a time that no begin has to be looked for before, for there are enough behind it."""
         least = np.iinfo(np.int64).min
         if not self._times:
             return np.full(len(self.hashes), least)
@@ -160,7 +160,7 @@ class _Asked:
 
 
 class _Part:
-    """Some of them, in the file, by their times."""
+    """Some of them, in the file, by their times, and of one tick by their places."""
 
     def __init__(self, begins: _Events, scratch: Scratch) -> None:
         self._hashes, self._waits = begins.hashes, np.ones(len(begins), np.bool_)
@@ -169,7 +169,7 @@ class _Part:
 
     def take(self, asked: _Asked) -> _Events | None:
         """Those that may be asked for; all when few are left."""
-        later = asked.since() < self.latest
+        later = asked.since() <= self.latest  # of one tick the later ones may be in any part
         if not later.any():
             return None
         rows = np.flatnonzero(self._waits & is_among(self._hashes, asked.hashes[later]))

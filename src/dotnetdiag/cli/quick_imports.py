@@ -90,9 +90,7 @@ def _found(name: str, folder: str, own: str) -> ModuleSpec | None:
             data = file.read()
     except OSError:
         return None
-    of_source = (int(told.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little") + (told.st_size & 0xFFFFFFFF).to_bytes(
-        4, "little"
-    )
+    of_source = b"".join((one & 0xFFFFFFFF).to_bytes(4, "little") for one in (int(told.st_mtime), told.st_size))
     if data[:_HEADER_BYTES] != _BY_TIME + of_source:
         return None
     reads = _Bytecode(name, bytecode)
